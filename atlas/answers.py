@@ -17,7 +17,7 @@ from atlas.ranges import check_arguments, missing_run, unknown_tables
 from atlas.reads import nodes_of, relations_of_statement
 from atlas.statement import statement
 from schema.errors import AtlasError
-from schema.open.kinds import Beside, kinds
+from schema.open.kinds import Companion, kinds
 
 MOST_CALLS = 20
 """Questions of a typed statement whose arguments are looked at."""
@@ -42,7 +42,7 @@ def explain_no_rows(con: duckdb.DuckDBPyConnection, path: Path, q: Question) -> 
     return next((f"because this atlas has no {kind.name} that it counts ({other_command(kind, q)})" for kind in kinds() if kind.name == q.catalog), "")
 
 
-def other_command(kind: Beside, q: Question) -> str:
+def other_command(kind: Companion, q: Question) -> str:
     """Name the command that says what there is, or the one that makes it, where the first is what was called."""
     return kind.changed_by if kind.told_by == f"atlas ask {q.name}" else kind.told_by
 

@@ -21,7 +21,7 @@ from atlas.inventory import Status, read_status, status_html
 from atlas.questions import Question, question, questions
 from atlas.ranges import check_arguments
 from atlas.typed import guard, sandbox
-from atlas.typed.hints import hinted
+from atlas.typed.hints import add_hints
 from schema.errors import AtlasError
 from schema.open.opening import open_with_beside
 
@@ -48,7 +48,7 @@ class Atlas:
         Raises AtlasError for an unknown question (with the nearest names), wrong arguments, or a layer, neuron, position, corpus or token
         that this atlas does not have. Warns where there are no rows for want of a run.
         """
-        return answered(self, name, args, kwargs)
+        return answer_with_warning(self, name, args, kwargs)
 
     def sql(
         self, query: str, parameters: Parameters = None, *, max_rows: int = guard.MAX_ROWS, timeout: float = guard.TIMEOUT, own_process: bool = False
@@ -63,7 +63,7 @@ class Atlas:
         """
         if own_process and parameters:
             raise AtlasError("a statement in a process of its own takes no parameters: write the values into it")
-        with hinted(query):
+        with add_hints(query):
             if own_process:
                 result = sandbox.run(self.path, query, max_rows=max_rows, timeout=timeout)
             else:
@@ -143,7 +143,7 @@ class Atlas:
         return status_html(self.status())
 
 
-def answered(a: Atlas, name: str, args: tuple[object, ...], kwargs: dict[str, object]) -> pl.DataFrame:
+def answer_with_warning(a: Atlas, name: str, args: tuple[object, ...], kwargs: dict[str, object]) -> pl.DataFrame:
     """Ask for whoever called the caller, who is warned where there are no rows for want of a run."""
     frame = read_answer(a.con, name, *args, **kwargs)
     if frame.is_empty() and (why := explain_no_rows(a.con, a.path, question(name))):
@@ -154,10 +154,10 @@ def answered(a: Atlas, name: str, args: tuple[object, ...], kwargs: dict[str, ob
 def method(a: Atlas, q: Question) -> Callable[..., pl.DataFrame]:
     """Turn the question into a method, with its header as docstring and signature."""
 
-    def asked(*args: object, **kwargs: object) -> pl.DataFrame:
-        return answered(a, q.name, args, kwargs)
+    def ask_question(*args: object, **kwargs: object) -> pl.DataFrame:
+        return answer_with_warning(a, q.name, args, kwargs)
 
-    asked.__name__ = asked.__qualname__ = q.name
-    asked.__doc__ = f"{q.help}\n\nRaises AtlasError for arguments that this atlas does not have."
-    asked.__signature__ = signature(q)  # type: ignore[attr-defined]
-    return asked
+    ask_question.__name__ = ask_question.__qualname__ = q.name
+    ask_question.__doc__ = f"{q.help}\n\nRaises AtlasError for arguments that this atlas does not have."
+    ask_question.__signature__ = signature(q)  # type: ignore[attr-defined]
+    return ask_question

@@ -32,10 +32,10 @@ def bind(q: Question, args: tuple[object, ...], kwargs: dict[str, object]) -> di
     except TypeError as error:
         raise AtlasError(f"{q.signature}: {error}") from error
     bound.apply_defaults()
-    return {p.name: converted(q, p, bound.arguments[p.name]) for p in q.parameters}
+    return {p.name: convert_value(q, p, bound.arguments[p.name]) for p in q.parameters}
 
 
-def converted(q: Question, p: Parameter, value: object) -> object:
+def convert_value(q: Question, p: Parameter, value: object) -> object:
     """Convert the value to the parameter's type; None is taken only where the default is NULL. Raises AtlasError for what has no such value."""
     if value is None:
         if p.default != "NULL":
@@ -51,7 +51,7 @@ def converted(q: Question, p: Parameter, value: object) -> object:
         raise AtlasError(f"{q.signature}: {p.name} must be {meaning}, and this one has more than {MOST_BITS} bits") from error
 
 
-def whole(value: object) -> int:
+def to_integer(value: object) -> int:
     """Python's and numpy's integers; True is no number here."""
     if isinstance(value, bool):
         raise TypeError
@@ -61,14 +61,14 @@ def whole(value: object) -> int:
     return number
 
 
-def real(value: object) -> float:
+def to_float(value: object) -> float:
     """Python's and numpy's numbers; True is no number here."""
     if isinstance(value, bool | str):
         raise TypeError
     return float(value)  # type: ignore[arg-type]
 
 
-def text(value: object) -> str:
+def to_text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError
     try:
@@ -79,16 +79,16 @@ def text(value: object) -> str:
     return value
 
 
-def wholes(value: object) -> list[int]:
+def to_integers(value: object) -> list[int]:
     if not isinstance(value, Iterable) or isinstance(value, str):
         raise TypeError
-    return [whole(v) for v in value]
+    return [to_integer(v) for v in value]
 
 
 CONVERSIONS: dict[str, tuple[Callable[[object], object], str]] = {
-    "integer": (whole, "a whole number"),
-    "bigint": (whole, "a whole number"),
-    "double": (real, "a number"),
-    "text": (text, "text"),
-    "bigint[]": (wholes, "a list of whole numbers"),
+    "integer": (to_integer, "a whole number"),
+    "bigint": (to_integer, "a whole number"),
+    "double": (to_float, "a number"),
+    "text": (to_text, "text"),
+    "bigint[]": (to_integers, "a list of whole numbers"),
 }

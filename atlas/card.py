@@ -8,7 +8,7 @@ import polars as pl
 
 from atlas.address import Neuron
 from atlas.export.cells import display_cells
-from atlas.export.visible import visible
+from atlas.export.visible import visible_text
 from atlas.frames import fetch
 from atlas.questions import question
 from atlas.statement import statement
@@ -59,8 +59,8 @@ def facts_html(facts: pl.DataFrame) -> str:
 
 def triggers_html(triggers: pl.DataFrame) -> str:
     rows = [
-        f"<tr><td>{coefficient}</td><td style='text-align:right'>{escape(visible(before))}</td><td><b>{escape(visible(token))}</b></td>"
-        f"<td>{escape(visible(after))}</td><td>{more_of(n_folded)}</td></tr>"
+        f"<tr><td>{coefficient}</td><td style='text-align:right'>{escape(visible_text(before))}</td><td><b>{escape(visible_text(token))}</b></td>"
+        f"<td>{escape(visible_text(after))}</td><td>{describe_more_triggers(n_folded)}</td></tr>"
         for coefficient, before, token, after, n_folded in zip(
             display_cells(triggers["coefficient"]), *(triggers[c] for c in ("text_before", "token", "text_after", "n_folded")), strict=True
         )
@@ -68,6 +68,6 @@ def triggers_html(triggers: pl.DataFrame) -> str:
     return f"<table>{''.join(rows)}</table>"
 
 
-def more_of(n_folded: int) -> str:
+def describe_more_triggers(n_folded: int) -> str:
     """Say how many more triggers the sequence of one has; '' for none."""
     return f"{n_folded} more in this sequence" if n_folded else ""

@@ -74,12 +74,12 @@ def complete(con: duckdb.DuckDBPyConnection, command: str, corpus_id: object = N
         if settings_of(settings).get("model"):
             filled[MODEL] = ""
         else:
-            filled[MODEL] = f"--model {shlex.quote(name)}" if is_pasted(name) else MODEL
+            filled[MODEL] = f"--model {shlex.quote(name)}" if is_safe_to_paste(name) else MODEL
     for text in fetch_rows(con, TEXTS, {"corpus": corpus_id}):
         options = shlex.join(text_options(*text))
         # where nothing else is asked for, a sweep is
         asked = options.removesuffix(" --triggers 0") if command.endswith(CORPUS) else options
-        filled[CORPUS] = asked if is_pasted(options) else CORPUS
+        filled[CORPUS] = asked if is_safe_to_paste(options) else CORPUS
     if WORDS in command and fetch_rows(con, LABELLED, {"corpus": corpus_id}):
         filled[WORDS] = ""
     traced = [settings_of(settings).get("trace") for (settings,) in fetch_rows(con, TRACES, {"corpus": corpus_id})]
@@ -101,7 +101,7 @@ def ingest_command(con: duckdb.DuckDBPyConnection, path: Path, pass_name: str, c
     return complete(con, command(pass_name, shlex.quote(str(path))), corpus_id)
 
 
-def is_pasted(options: object) -> bool:
+def is_safe_to_paste(options: object) -> bool:
     """Whether all of it is text: whoever sent an atlas named its model and its text, and a terminal takes some characters for commands of its own."""
     return isinstance(options, str) and options.isprintable() and len(options) <= LONGEST
 

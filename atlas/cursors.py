@@ -68,7 +68,7 @@ RAISED, OURS = "Invalid Input Error: ", "this is a question of one text"
 def own_cursor(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a cursor for one statement: a connection shared between threads mixes up their results."""
     refuse_forked()
-    with translated():
+    with translate_duckdb_errors():
         cursor = con.cursor()
     try:
         yield cursor
@@ -78,7 +78,7 @@ def own_cursor(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnec
 
 def fetch_rows(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = None) -> list[tuple]:
     """All rows of one statement. Raises AtlasError with DuckDB's message if it fails."""
-    with own_cursor(con) as cursor, translated():
+    with own_cursor(con) as cursor, translate_duckdb_errors():
         return cursor.execute(sql, parameters or None).fetchall()
 
 
@@ -99,7 +99,7 @@ def arrow_table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Paramet
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_duckdb_errors() -> Iterator[None]:
     """DuckDB's errors in the words of ours."""
     try:
         yield

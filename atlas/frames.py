@@ -3,7 +3,7 @@
 import duckdb
 import polars as pl
 
-from atlas.cursors import Parameters, own_cursor, read_arrow, translated
+from atlas.cursors import Parameters, own_cursor, read_arrow, translate_duckdb_errors
 from schema.interruptible import interruptible
 
 
@@ -11,5 +11,5 @@ def fetch(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = Non
     """Run one statement and return all rows. Raises AtlasError with DuckDB's message if it fails."""
     from atlas.typed.values import frame_of  # with Arrow, which an atlas is opened without
 
-    with own_cursor(con) as cursor, translated():
+    with own_cursor(con) as cursor, translate_duckdb_errors():
         return frame_of(interruptible(cursor, lambda: read_arrow(cursor, sql, parameters)))

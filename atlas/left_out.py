@@ -14,7 +14,7 @@ from schema.open.others import LEFT_OUT
 from schema.release import stored_tables
 
 
-def left_out(con: duckdb.DuckDBPyConnection, catalog: str) -> str:
+def describe_left_out(con: duckdb.DuckDBPyConnection, catalog: str) -> str:
     """Describe what is left out of the file that is attached by this name (schema/open/others.py); '' where nothing is, and for the atlas itself."""
     with own_cursor(con) as cursor:
         if (catalog, LEFT_OUT) not in stored_tables(cursor):
@@ -24,9 +24,9 @@ def left_out(con: duckdb.DuckDBPyConnection, catalog: str) -> str:
     return f"{catalog}: {counts} than this atlas's, left out here and kept in their file"
 
 
-def all_left_out(con: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
+def list_left_out(con: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
     """Describe the files of the atlas at `path` that this user may not read, those that no atlas has, and what is left out of each kind that has any."""
-    return [*shut_files(path), *orphaned_files(path), *(said for kind in kinds() if (said := left_out(con, kind.name)))]
+    return [*shut_files(path), *orphaned_files(path), *(said for kind in kinds() if (said := describe_left_out(con, kind.name)))]
 
 
 def shut_files(path: Path) -> list[str]:

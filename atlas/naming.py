@@ -11,7 +11,7 @@ SIGNS = {"collection": " .,:+()_-", "person": " .,:+()_-'’@"}
 """What is named → what its name may have beside letters, their marks and digits."""
 
 
-def checked(name: str, of: str = "collection") -> str:
+def normalise_name(name: str, of: str = "collection") -> str:
     """Normalise a name to how it is kept. Raises AtlasError if it is empty or too long, begins with -, or has other characters than those allowed."""
     kept, signs = unicodedata.normalize("NFC", name).strip(), SIGNS[of]
     if not 0 < len(kept) <= LONGEST_NAME or not all(c in signs or unicodedata.category(c)[0] in "LNM" for c in kept) or kept[0] == "-":

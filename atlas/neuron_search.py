@@ -15,14 +15,14 @@ NEURON, STATISTICS, TOKEN = (metadata(1).tables[name] for name in ("neuron", "ne
 N, S, T = NEURON.alias("n"), STATISTICS.alias("s"), TOKEN.alias("t")
 
 
-def numbers(table: Table) -> dict[str, str]:
+def number_columns(table: Table) -> dict[str, str]:
     """List the table's columns that hold one number, no id: name → meaning."""
     return {c.name: str(c.comment) for c in table.columns if isinstance(c.type, Integer | Float) and "references" not in c.info}
 
 
 ACTIVE_SHARE = {"active_share": "n_active / n_positions: share of positions with a coefficient over 0, in [0, 1]."}
 
-COLUMNS = {**numbers(NEURON), **ACTIVE_SHARE, **{name: meaning for name, meaning in numbers(STATISTICS).items() if name not in NEURON.c}}
+COLUMNS = {**number_columns(NEURON), **ACTIVE_SHARE, **{name: meaning for name, meaning in number_columns(STATISTICS).items() if name not in NEURON.c}}
 """What neurons are searched and ordered by → what it holds, with its unit."""
 
 EXPRESSIONS: dict[str, ColumnElement] = {name: N.c[name] if name in NEURON.c else S.c[name] for name in COLUMNS if name != "active_share"}
@@ -53,10 +53,10 @@ def statement(search: Search) -> str:
     """
     for name in (*search.ranges, search.order):
         check_column(name)
-    return str(composed(search).compile(dialect=Dialect(), compile_kwargs={"literal_binds": True}))
+    return str(compose_select(search).compile(dialect=Dialect(), compile_kwargs={"literal_binds": True}))
 
 
-def composed(search: Search) -> Select:
+def compose_select(search: Search) -> Select:
     of_corpus = true() if search.corpus is None else S.c.corpus_id == search.corpus
     source = N.outerjoin(S, and_(N.c.layer == S.c.layer, N.c.neuron == S.c.neuron, of_corpus)).join(T, N.c.value_top_token_id == T.c.token_id)
     first = EXPRESSIONS[search.order]
@@ -76,10 +76,10 @@ def conditions(name: str, low: float | None, high: float | None) -> list[ColumnE
     if given != sorted(given):
         raise AtlasError(f"{name} from {low:g} to {high:g}: nothing lies there; the smaller number comes first")
     column = EXPRESSIONS[name]
-    return [*([column >= as_kept(column, low)] if low is not None else []), *([column <= as_kept(column, high)] if high is not None else [])]
+    return [*([column >= cast_bound(column, low)] if low is not None else []), *([column <= cast_bound(column, high)] if high is not None else [])]
 
 
-def as_kept(column: ColumnElement, end: float) -> ColumnElement | float:
+def cast_bound(column: ColumnElement, end: float) -> ColumnElement | float:
     """Cast a bound to the column's own format: 0.1 in a REAL column is a little more than 0.1."""
     return cast(end, REAL) if isinstance(column.type, REAL) else end
 

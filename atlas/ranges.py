@@ -8,7 +8,7 @@ from math import isnan
 import duckdb
 
 from atlas.cursors import fetch_rows
-from atlas.left_out import left_out
+from atlas.left_out import describe_left_out
 from atlas.reads import relations
 from atlas.statement import argument, literal
 from schema.errors import AtlasError, what_there_is
@@ -123,7 +123,7 @@ def check_traced(con: duckdb.DuckDBPyConnection, position_id: object) -> None:
     raise AtlasError(f"position {position_id} is not traced; the nearest that are: {', '.join(str(p) for (p,) in nearest)} (table trace has all)")
 
 
-def traced_of(con: duckdb.DuckDBPyConnection, position_ids: Sequence[int]) -> set[int]:
+def select_traced(con: duckdb.DuckDBPyConnection, position_ids: Sequence[int]) -> set[int]:
     """Those of the positions that are traced."""
     return {
         i for (i,) in fetch_rows(con, "SELECT t.position_id FROM trace AS t WHERE list_contains($ids::BIGINT[], t.position_id)", {"ids": list(position_ids)})
@@ -165,16 +165,16 @@ def check_annotator(con: duckdb.DuckDBPyConnection, annotator: object) -> None:
 
 
 def check_collection(con: duckdb.DuckDBPyConnection, collection: object) -> None:
-    from atlas.beside.collections.keeping import existing  # with Arrow, which an atlas is opened without
+    from atlas.beside.collections.keeping import find_collection  # with Arrow, which an atlas is opened without
 
-    existing(con, collection)
+    find_collection(con, collection)
 
 
 def check_retrieval(con: duckdb.DuckDBPyConnection, retrieval: object) -> None:
     """Check that there is such a retrieval, of this model and over keys that this atlas has. Raises AtlasError if not."""
     ids = [i for (i,) in fetch_rows(con, "SELECT retrieval_id FROM retrievals.retrieval ORDER BY retrieval_id")]
     if retrieval not in ids:
-        others = left_out(con, "retrievals")
+        others = describe_left_out(con, "retrievals")
         raise AtlasError(f"no retrieval {retrieval}; {what_there_is(', '.join(map(str, ids)))}{others and f' ({others})'}")
 
 
@@ -183,15 +183,15 @@ def check_experiment(con: duckdb.DuckDBPyConnection, given: Mapping[str, object]
     asked = given["experiment"]
     titles = dict(fetch_rows(con, "SELECT experiment_id, title FROM experiments.experiment ORDER BY experiment_id"))
     if asked not in titles:
-        others = left_out(con, "experiments")
-        raise AtlasError(f"no experiment {asked}; {what_there_is(named(titles))} (atlas experiment list{others and f'; {others}'})")
+        others = describe_left_out(con, "experiments")
+        raise AtlasError(f"no experiment {asked}; {what_there_is(list_by_number(titles))} (atlas experiment list{others and f'; {others}'})")
     for name, text in (("arm", "name"), ("prompt", "text")):
         sql = f"SELECT {name}_id, {text} FROM experiments.{name} WHERE experiment_id = {literal(asked)} ORDER BY {name}_id"
         if name in given and given[name] not in (found := dict(fetch_rows(con, sql))):
-            raise AtlasError(f"no {name} {given[name]} in experiment {asked}; they are {named(found) or 'none'}")
+            raise AtlasError(f"no {name} {given[name]} in experiment {asked}; they are {list_by_number(found) or 'none'}")
 
 
-def named(found: Mapping[int, str]) -> str:
+def list_by_number(found: Mapping[int, str]) -> str:
     """List the first few of what there is, by number, on one line."""
     texts = {i: " ".join(str(text)[:1000].split()) for i, text in list(found.items())[:8]}
     shown = [f"{i}: {text if len(text) <= 40 else text[:39] + '…'}" for i, text in texts.items()]
@@ -201,10 +201,10 @@ def named(found: Mapping[int, str]) -> str:
 def missing_run(con: duckdb.DuckDBPyConnection, sql: str) -> str | None:
     """Name the first pass that fills what a question reads, itself or by another question, and that this atlas has no run of."""
     done = passes_of(kind for (kind,) in fetch_rows(con, "SELECT DISTINCT kind FROM run"))
-    return next((name for name in filling(sql).values() if name not in done), None)
+    return next((name for name in filling_passes(sql).values() if name not in done), None)
 
 
-def filling(sql: str) -> dict[str, str]:
+def filling_passes(sql: str) -> dict[str, str]:
     """Table → the pass that fills it, of those that a question reads and that a pass fills, in the order of tables."""
     read = relations(sql)
     return {table: name for table, name in facts().filled_by.items() if name and table in read}
@@ -213,10 +213,10 @@ def filling(sql: str) -> dict[str, str]:
 def unknown_tables(con: duckdb.DuckDBPyConnection, sql: str) -> dict[str, str]:
     """Table → the pass that fills it, of those that a question reads and that no shard of this atlas counts: its runs are older than they."""
     counted = {table for (table,) in fetch_rows(con, "SELECT DISTINCT unnest(json_keys(s.n_rows)) FROM shard AS s")}
-    return {table: name for table, name in filling(sql).items() if table not in counted}
+    return {table: name for table, name in filling_passes(sql).items() if table not in counted}
 
 
-def unfilled(con: duckdb.DuckDBPyConnection, sql: str) -> dict[str, str]:
+def unfilled_columns(con: duckdb.DuckDBPyConnection, sql: str) -> dict[str, str]:
     """Column → the pass that fills it, of the columns that a question's SQL names and that have no value in any row: the runs are older than they."""
     later = [(table, c, name) for table, columns in facts().added.items() for c, name in columns.items() if re.search(rf"\b{c}\b", sql)]
     empty = "SELECT 1 FROM {0} HAVING count(*) > 0 AND count({1}) = 0"

@@ -24,7 +24,7 @@ def definitions() -> dict[str, str]:
 
 def relations(sql: str) -> set[str]:
     """Find the tables, views and questions that SQL of ours names, and those that these name."""
-    return with_theirs(named_in(sql))
+    return with_theirs(relation_names(sql))
 
 
 def relations_of_statement(con: duckdb.DuckDBPyConnection, sql: str) -> set[str] | None:
@@ -41,11 +41,11 @@ def with_theirs(named: set[str]) -> set[str]:
     found, new = set(), set(named)
     while new:
         found |= new
-        new = {inner for name in new if name in definitions() for inner in named_in(definitions()[name])} - found
+        new = {inner for name in new if name in definitions() for inner in relation_names(definitions()[name])} - found
     return found
 
 
-def named_in(sql: str) -> set[str]:
+def relation_names(sql: str) -> set[str]:
     return set(re.findall(r"(?:FROM|JOIN) (?:\w+\.)?(\w+)", sql))
 
 

@@ -9,7 +9,7 @@ import duckdb
 
 from atlas.cursors import fetch_rows
 from atlas.export.visible import visible_line
-from atlas.left_out import all_left_out
+from atlas.left_out import list_left_out
 
 PIECES = """
 SELECT d.corpus_id, count(*)
@@ -32,7 +32,7 @@ def work_folder(path: Path) -> Path:
     return path.with_name(path.name + ".work")
 
 
-def unfinished(path: Path) -> str | None:
+def describe_unfinished_ingest(path: Path) -> str | None:
     """Describe an ingest into the atlas at `path`, made or not, that has not come to its end; None if there is none."""
     if not work_folder(path).is_dir():
         return None
@@ -41,10 +41,10 @@ def unfinished(path: Path) -> str | None:
 
 def notes(con: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
     found = [f"{n:,} documents of corpus {corpus} are pieces of longer text files" for corpus, n in fetch_rows(con, PIECES)]
-    return [*found, *twice(con), *all_left_out(con, path), *filter(None, [unfinished(path)])]
+    return [*found, *describe_duplicate_corpora(con), *list_left_out(con, path), *filter(None, [describe_unfinished_ingest(path)])]
 
 
-def twice(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
+def describe_duplicate_corpora(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
     """Corpora that are a text which another is, cut in another way: the first MOST_SAID of them."""
     firsts: dict[tuple[str, str], tuple[int, dict[str, object]]] = {}
     corpora = fetch_rows(con, "SELECT c.corpus_id, c.name, c.split, c.source FROM corpus AS c ORDER BY c.corpus_id")

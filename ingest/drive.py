@@ -12,14 +12,14 @@ from rich.progress import Progress, TaskID
 
 from ingest.passes import passes
 from ingest.passes.base import Basis, Pass, Plan, PlannedPass, Recording, RecordingPass, Text
-from ingest.placing import computed_by
-from ingest.recorders.base import Asked
-from ingest.recorders.reading import read
+from ingest.placing import computation_facts
+from ingest.recorders.base import ReadRequest
+from ingest.recorders.reading import record_documents
 from ingest.store.committer import Committer
 from ingest.store.load import loaded_shards
-from ingest.store.register import finish_run, reads_of, register_run, run_with
+from ingest.store.register import find_run, finish_run, reads_of, register_run
 from ingest.store.shards import Shard
-from ingest.text.parts import documents_of_parts, documents_of_spans, sample_parts, within
+from ingest.text.parts import documents_of_parts, documents_of_spans, is_within_span, sample_parts
 from ingest.text.sequences import CutDocument
 from ingest.text.survey import Span
 from ingest.workers.pool import Job, Pool
@@ -29,7 +29,7 @@ MOST_RIDING = 4
 """Shards of sampled positions that a run has recorded with one span."""
 
 
-class Shown(NamedTuple):
+class RunProgress(NamedTuple):
     """A run on the progress bar. amounts: of each of its shards."""
 
     task: TaskID
@@ -53,17 +53,17 @@ class Drive:
     def register(self, each: Pass, corpus_id: int | None, settings: Mapping[str, object], n_shards: int) -> int:
         """run_id of a run of a pass."""
         request, con = self.basis.request, self.basis.con
-        by = computed_by(request, self.basis.model)
+        by = computation_facts(request, self.basis.model)
         reads = reads_of(con, each.reads, corpus_id) | cast(dict[str, list[int]], settings.get("reads", {}))
         settings = {**settings, "reads": reads} if reads else settings
         return register_run(con, each.name, corpus_id, settings, request.seed, self.place, n_shards, each.is_repeatable, by)
 
-    def show(self, name: str, unit: str, amounts: Sequence[int], done: set[int]) -> Shown:
+    def show(self, name: str, unit: str, amounts: Sequence[int], done: set[int]) -> RunProgress:
         """Show on the bar a run of shards with these amounts, some of them done. kept: what an interruption leaves of it."""
         n_done = sum(amounts[i] for i in done)
-        return Shown(self.bar.add_task(name, total=sum(amounts), completed=n_done, unit=unit, kept=n_done), amounts)
+        return RunProgress(self.bar.add_task(name, total=sum(amounts), completed=n_done, unit=unit, kept=n_done), amounts)
 
-    def commit(self, jobs: Iterable[Job], shown: Mapping[int, Shown]) -> None:
+    def commit(self, jobs: Iterable[Job], shown: Mapping[int, RunProgress]) -> None:
         """Compute and load shards. shown: of each run."""
         of_task = {task.id: task for task in self.bar.tasks}
         loaded = {run_id: of_task[each.task].completed for run_id, each in shown.items()}
@@ -77,7 +77,7 @@ class Drive:
             for each in shown.values():
                 self.bar.update(each.task, kept=of_task[each.task].completed)
 
-        def counted(shards: Generator[Shard]) -> Generator[Shard]:
+        def track_progress(shards: Generator[Shard]) -> Generator[Shard]:
             with closing(shards):
                 for shard in shards:
                     yield shard
@@ -86,7 +86,7 @@ class Drive:
 
         if self.pool.local and self.pool.local.begun:
             self.pool.local.begun.tell = keep_all
-        self.committer.commit_all(counted(self.pool.shards(jobs, advance)))
+        self.committer.commit_all(track_progress(self.pool.shards(jobs, advance)))
         for each in shown.values():
             # parts of a shard add up to it but for a rounding
             self.bar.update(each.task, completed=of_task[each.task].total)
@@ -95,7 +95,7 @@ class Drive:
 def drive(on: Drive) -> None:
     """Bring what the request asks for and the atlas lacks."""
     wanted = [each for each in passes().values() if each.is_wanted(on.basis.request)]
-    for group in grouped(wanted):
+    for group in group_passes(wanted):
         for each in group:
             say(on.bar, each.note(on.basis))
         if on.basis.text:
@@ -106,7 +106,7 @@ def drive(on: Drive) -> None:
                     run_plan(on, each, plan)
 
 
-def grouped(wanted: list[Pass]) -> list[list[Pass]]:
+def group_passes(wanted: list[Pass]) -> list[list[Pass]]:
     """Group the passes that are done together: those that record while the text is read, unless one comes after another of them."""
     groups: list[list[Pass]] = []
     for each in wanted:
@@ -141,12 +141,12 @@ class Run:
     parts: list[np.ndarray] | None
     samples: list[np.ndarray]
 
-    def asked(self, i: int) -> Asked:
+    def shard_request(self, i: int) -> ReadRequest:
         """Build what a shard asks of the reading."""
         settings = json.dumps({**self.recording.settings}, sort_keys=True)
-        return Asked(self.run_id, self.recording.recorder(self.run_id), None if self.parts is None else self.samples[i], settings)
+        return ReadRequest(self.run_id, self.recording.recorder(self.run_id), None if self.parts is None else self.samples[i], settings)
 
-    def lacking(self) -> dict[int, np.ndarray]:
+    def missing_parts(self) -> dict[int, np.ndarray]:
         """Map the number of each shard that is not loaded to its part of the sample."""
         return {i: part for i, part in enumerate(self.parts or []) if i not in self.done}
 
@@ -155,7 +155,7 @@ def read_text(on: Drive, group: list[RecordingPass], text: Text) -> None:
     """One run of each pass of a group. A span is read once for all who lack it, and for the sampled positions in it."""
     runs, tasks = [], {}
     for each in group:
-        run = begun(on, each, text)
+        run = begin_run(on, each, text)
         runs.append(run)
         amounts = [s.n_positions for s in text.seen.spans] if run.parts is None else [len(sample) for sample in run.samples]
         if len(run.done) < len(amounts):
@@ -168,14 +168,14 @@ def read_text(on: Drive, group: list[RecordingPass], text: Text) -> None:
         finish_run(on.basis.con, run.run_id)
 
 
-def begun(on: Drive, each: RecordingPass, text: Text) -> Run:
+def begin_run(on: Drive, each: RecordingPass, text: Text) -> Run:
     """Register the run of a pass, and find what it has yet to record."""
     recording, request, spans = each.recording(on.basis, text), on.basis.request, text.seen.spans
     if recording.known is None:
         run_id = on.register(each, text.corpus_id, recording.settings, len(spans))
         return Run(run_id, recording, loaded_shards(on.basis.con, run_id), None, [])
     settings, bounds = {**recording.settings, "shard_positions": request.shard_positions}, spans
-    if run_with(on.basis.con, each.name, text.corpus_id, recording.settings) is not None:
+    if find_run(on.basis.con, each.name, text.corpus_id, recording.settings) is not None:
         # begun when parts of the sample did not end with a span
         settings, bounds = dict(recording.settings), ()
     parts = sample_parts(text.seen.sample, bounds)
@@ -190,27 +190,27 @@ def jobs(on: Drive, text: Text, runs: list[Run]) -> Iterator[Job]:
 
     def job(shards: list[tuple[Run, int]], documents: list[CutDocument]) -> Job:
         keys = tuple((run.run_id, i) for run, i in shards)
-        return Job(keys, read, {"asked": [run.asked(i) for run, i in shards], "documents": documents, **of}, run_ids)
+        return Job(keys, record_documents, {"asked": [run.shard_request(i) for run, i in shards], "documents": documents, **of}, run_ids)
 
     whole = [run for run in runs if run.parts is None]
-    left = {run.run_id: run.lacking() for run in runs}
+    left = {run.run_id: run.missing_parts() for run in runs}
     lacking = [[run for run in whole if i not in run.done] for i in range(len(text.seen.spans))]
     if any(lacking):
         for i, documents in documents_of_spans(text.seen.spans, text.documents()):
             if lacking[i]:
-                riding = [(run, part) for run in runs for part in riders(run, text.seen.spans[i]) if part in left[run.run_id]]
+                riding = [(run, part) for run in runs for part in fused_shards(run, text.seen.spans[i]) if part in left[run.run_id]]
                 for run, part in riding:
                     del left[run.run_id][part]
                 # samples first: those that are loaded are not read again where the job is stopped before its span is loaded
                 yield job([*riding, *((run, i) for run in lacking[i])], documents)
-    for same in divided_alike(runs):
+    for same in group_runs_by_parts(runs):
         parts = dict(sorted({i: part for run in same for i, part in left[run.run_id].items()}.items()))
         if parts:
             for i, documents in documents_of_parts(parts, text.documents()):
                 yield job([(run, i) for run in same if i in left[run.run_id]], documents)
 
 
-def divided_alike(runs: list[Run]) -> list[list[Run]]:
+def group_runs_by_parts(runs: list[Run]) -> list[list[Run]]:
     """Group the runs whose parts of the sample are the same."""
     found = defaultdict(list)
     for run in runs:
@@ -218,12 +218,12 @@ def divided_alike(runs: list[Run]) -> list[list[Run]]:
     return list(found.values())
 
 
-def riders(run: Run, span: Span) -> list[int]:
+def fused_shards(run: Run, span: Span) -> list[int]:
     """Shards of sampled positions that are recorded while their span is read whole: its first, since the states of all are held until it is.
 
     Which they are does not depend on what is loaded, so that a run that goes on reads each in the same batches.
     """
-    return [i for i, part in enumerate(run.parts or []) if within(part, span)][:MOST_RIDING]
+    return [i for i, part in enumerate(run.parts or []) if is_within_span(part, span)][:MOST_RIDING]
 
 
 def say(bar: Progress, note: str | None) -> None:

@@ -11,7 +11,7 @@ from ingest.model.device import enough_memory
 from ingest.model.models import Model, load_model
 from ingest.notes import cut_texts
 from ingest.passes import passes
-from ingest.passes.base import Probe
+from ingest.passes.base import CostSample
 from ingest.placing import place_workers, size_batches
 from ingest.refusals import check_fit, check_model, check_target
 from ingest.request import Request
@@ -42,13 +42,13 @@ def dry_run_report(request: Request) -> str:
         return "\n".join([*notes, report(model, probe.seen, rows, seconds, n_bytes)])
 
 
-def probe_of(model: Model, request: Request, spool: Path, notes: list[str]) -> Probe:
+def probe_of(model: Model, request: Request, spool: Path, notes: list[str]) -> CostSample:
     """Survey the request's corpus, and take its first sequences. spool: a folder to keep standard input in. notes: what is said of the corpus joins them."""
     if request.corpus is None:
-        return Probe(model, request, None, [])
+        return CostSample(model, request, None, [])
     corpus = request.open_corpus(spool)
     notes += [corpus.note] if corpus.note else []
-    return Probe(model, request, survey_corpus(corpus, model, request, 0, notes.append), first_sequences(corpus, model, request))
+    return CostSample(model, request, survey_corpus(corpus, model, request, 0, notes.append), first_sequences(corpus, model, request))
 
 
 def first_sequences(corpus: Corpus, model: Model, request: Request) -> list[Sequence]:

@@ -17,12 +17,12 @@ def what_is_left(target: Path) -> str:
     """'. The published atlas is as it was, …': only of what is there."""
     # what is loaded into a lake is in the lake, which the one file describes
     loaded = target if is_lake(target) else work_folder(target)
-    parts = ["the published atlas is as it was"] * is_there(target) + ["what was loaded is kept"] * is_there(loaded)
+    parts = ["the published atlas is as it was"] * path_exists(target) + ["what was loaded is kept"] * path_exists(loaded)
     said = ", and ".join(parts)
     return f". {said[0].upper()}{said[1:]}" if said else ". Nothing was loaded"
 
 
-def is_there(path: Path) -> bool:
+def path_exists(path: Path) -> bool:
     """Tell whether a path exists; False too where the folder lets nobody look."""
     try:
         return path.exists()
@@ -31,7 +31,7 @@ def is_there(path: Path) -> bool:
 
 
 @contextmanager
-def explained(target: Path) -> Iterator[None]:
+def explain_write_errors(target: Path) -> Iterator[None]:
     """Turn what the disk or DuckDB refuses while `target` is made into an AtlasError that says what to do."""
     try:
         yield

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from ingest.model.models import Model
-    from ingest.model.readers import Part, Seen
+    from ingest.model.readers import Decomposition, Part
 
 TOKENS = """
     SELECT p.token_id
@@ -53,20 +53,20 @@ def into(target: Path, position_id: int, reader: str, model: str, revision: str 
 
     from ingest.model.checks import check_attention
     from ingest.model.models import load_model
-    from ingest.model.readers import ERASED, LOGIT, parse_reader, seen_by
+    from ingest.model.readers import ERASED, LOGIT, parse_reader, split_reader_input
     from ingest.model.written import logit_by_writer
-    from ingest.store.register import is_registered
+    from ingest.store.register import check_registered_model
 
     with closing(open_reader(target)) as con:
         tokens = tokens_to(con, position_id)
         if not (dtypes := con.execute("SELECT m.dtype FROM model AS m LIMIT 1").fetchall()):
             raise AtlasError(f"{target} is empty: it has no model yet. `atlas ingest` fills it.")
         loaded = load_model(model, revision=revision, dtype=dtypes[0][0], device="cpu")
-        is_registered(con, loaded)
+        check_registered_model(con, loaded)
     check_tokens(loaded, tokens)
     wanted = parse_reader(reader, loaded)
     check_attention(loaded)
-    seen = (logit_by_writer if wanted.part == LOGIT else seen_by)(loaded, wanted, torch.tensor(tokens))
+    seen = (logit_by_writer if wanted.part == LOGIT else split_reader_input)(loaded, wanted, torch.tensor(tokens))
     click.echo("\n".join(lines(seen, n, wanted.part if wanted.part in (ERASED, LOGIT) else "pre-activation")))
 
 
@@ -87,7 +87,7 @@ def check_tokens(model: "Model", tokens: list[int]) -> None:
         raise AtlasError(f"token_id {strange[0]} stands in the position's sequence, and {model.name} has 0 to {model.d_vocab - 1}")
 
 
-def lines(seen: "Seen", n: int, whole: str) -> list[str]:
+def lines(seen: "Decomposition", n: int, whole: str) -> list[str]:
     """Format, a line each, the largest parts by modulus, what the others sum to, what rounding leaves over, and the whole under its name."""
     ordered = sorted(seen.parts, key=lambda part: -abs(part.amount))
     shown = [(name_of(part), part.amount) for part in ordered[:n]]

@@ -51,9 +51,9 @@ def live(target: Path, model: str | None, device: str, idle: float, tcp: str | N
 def open_port(target: Path, address: str) -> "Port":
     """Listen, and say where the token is."""
     from ingest.live.server import Port
-    from ingest.live.tcp import listening, new_token
+    from ingest.live.tcp import new_token, open_listener
 
-    listener = listening(address)
+    listener = open_listener(address)
     token, path = new_token(target)
     click.echo(f"answering at {address} too, for who has the token in {path}", err=True)
     return Port(listener, token)

@@ -31,14 +31,14 @@ def another_corpus(con: duckdb.DuckDBPyConnection, corpus_id: int, name: str, sp
     others = [(other, json.loads(stored)) for other, stored in found]
     if not others or corpus_id in dict(others):
         return None
-    differs = "; ".join(f"corpus {other} has {', '.join(f'{key} {stored.get(key)}' for key in differing(stored, source))}" for other, stored in others)
-    asked = ", ".join(f"{key} {source.get(key)}" for key in sorted({key for _, stored in others for key in differing(stored, source)}))
+    differs = "; ".join(f"corpus {other} has {', '.join(f'{key} {stored.get(key)}' for key in differing_settings(stored, source))}" for other, stored in others)
+    asked = ", ".join(f"{key} {source.get(key)}" for key in sorted({key for _, stored in others for key in differing_settings(stored, source)}))
     return (
         f"note: {name} is in this atlas already, and is added as another corpus, {corpus_id}, with {asked}: {differs}. "
         "A question of one text asks which, and others take all together unless they are given one"
     )
 
 
-def differing(one: dict[str, object], other: dict[str, object]) -> list[str]:
+def differing_settings(one: dict[str, object], other: dict[str, object]) -> list[str]:
     """List the settings that two sources do not share."""
     return sorted(key for key in one | other if one.get(key) != other.get(key))

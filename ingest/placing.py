@@ -7,7 +7,7 @@ import torch
 from ingest.model.device import usual_batch
 from ingest.model.gpus import AUTO, Choice, gpu_facts, no_gpu
 from ingest.model.models import Model
-from ingest.recorders.torch_keys import counted_by
+from ingest.recorders.torch_keys import counting_code
 from ingest.request import Request
 
 
@@ -38,10 +38,10 @@ def kind_of(request: Request, model: Model) -> str:
     return model.device.type if request.is_alone else request.device.partition(":")[0]
 
 
-def computed_by(request: Request, model: Model) -> dict[str, str]:
+def computation_facts(request: Request, model: Model) -> dict[str, str]:
     """List what a run records beside the versions of packages: the GPUs and their driver, and which code counts coefficients.
 
     Of the machines of a cluster only the latter is known.
     """
     of_workers = [torch.device("cuda", i) for i in range(request.workers)] if request.device == "cuda" and request.ray is None else []
-    return {**gpu_facts(model.devices if request.is_alone else of_workers), "coefficients": counted_by({kind_of(request, model)})}
+    return {**gpu_facts(model.devices if request.is_alone else of_workers), "coefficients": counting_code({kind_of(request, model)})}

@@ -13,14 +13,14 @@ from ingest.model.models import Model
 from ingest.model.neighbours import check_texts
 from ingest.passes import passes
 from ingest.request import Request
-from ingest.store.register import is_registered
+from ingest.store.register import check_registered_model
 from ingest.text.sequences import bos_token
 from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.open.kinds import kind_of
 from schema.open.lake import Lake, check_description, is_lake, read_lake, storage
 from schema.open.logs import check_log
 from schema.open.store import open_reader, require_whole
-from schema.patient import held_back, patient
+from schema.patient import defer_interrupts, make_interrupt_safe
 from schema.plain import check_plain
 from schema.tables import metadata
 
@@ -50,7 +50,7 @@ def check_file(target: Path) -> None:
     if not target.exists():
         return
     try:
-        with closing(opened(target)) as con:
+        with closing(open_atlas(target)) as con:
             check_plain(target)
             require_whole(con, target)
             check_tables(con, target)
@@ -60,8 +60,8 @@ def check_file(target: Path) -> None:
         raise AtlasError(f"{error}. `atlas doctor {target}` says what can be done.") from error
 
 
-def opened(target: Path) -> duckdb.DuckDBPyConnection:
-    return patient(held_back(lambda: open_reader(target)))
+def open_atlas(target: Path) -> duckdb.DuckDBPyConnection:
+    return make_interrupt_safe(defer_interrupts(lambda: open_reader(target)))
 
 
 def check_tables(con: duckdb.DuckDBPyConnection, target: Path) -> None:
@@ -95,8 +95,8 @@ def check_fit(request: Request, model: Model) -> None:
     if request.corpus:
         bos_token(model.tokenizer, request.bos)
     if request.target.exists() and not is_lake(request.target):
-        with closing(opened(request.target)) as con:
-            is_registered(con, model)
+        with closing(open_atlas(request.target)) as con:
+            check_registered_model(con, model)
 
 
 def check_model(request: Request, model: Model) -> None:

@@ -54,7 +54,7 @@ class Request:
         return self.workers == 1 and self.ray is None
 
     @property
-    def is_swept(self) -> bool:
+    def is_sweep_wanted(self) -> bool:
         """Whether every position of a corpus is read for triggers and statistics."""
         return self.corpus is not None and self.options["triggers"] > 0
 

@@ -18,7 +18,7 @@ import torch
 from rich.progress import Progress
 
 from ingest.drive import Drive, drive, say
-from ingest.faults import explained
+from ingest.faults import explain_write_errors
 from ingest.model.device import enough_memory
 from ingest.model.models import Model, load_model
 from ingest.notes import another_corpus, columns_left_out, cut_texts
@@ -26,16 +26,16 @@ from ingest.passes.base import Basis, Text
 from ingest.placing import place_workers, size_batches
 from ingest.refusals import check_fit, check_model, check_target, check_workers
 from ingest.request import Request
-from ingest.store.committer import BEGUN, Committer, FileStore, Store, check_free, held, recover, remove_work, work_folder
-from ingest.store.register import find_corpus, forget, register_corpus, register_model
+from ingest.store.committer import BEGUN, Committer, FileStore, Store, check_free, lock_work_folder, recover, remove_work, work_folder
+from ingest.store.register import find_corpus, forget_interrupted_runs, register_corpus, register_model
 from ingest.store.shards import Staging
-from ingest.store.work_file import leave, open_work_file
+from ingest.store.work_file import open_work_file, remove_unused_work
 from ingest.text.chats import ChatCounts, render_chats
 from ingest.text.corpora import Corpus
-from ingest.text.sequences import CutDocument, bos_token, cut, note_start, read_whole, within_vocabulary
+from ingest.text.sequences import CutDocument, bos_token, cut_documents, note_start, require_one_context, within_vocabulary
 from ingest.text.survey import Survey, survey
-from ingest.workers.begun import Begun
-from ingest.workers.pool import Alone, Pool
+from ingest.workers.begun import ShardCheckpoint
+from ingest.workers.pool import LocalPool, Pool
 from ingest.workers.worker import Worker
 from schema.errors import AtlasError
 from schema.open.lake import Lake, catalogue, describe, is_lake, storage
@@ -52,7 +52,7 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
     request, note = place_workers(request, torch.cuda.device_count())
     say(bar, note)
     check_workers(request, torch.cuda.device_count())
-    with explained(request.target):
+    with explain_write_errors(request.target):
         # before the model, so that both are said at once: another process has it, the path is wrong
         check_free(request.target)
         corpus = request.open_corpus(work_folder(request.target)) if request.corpus is not None else None
@@ -74,26 +74,26 @@ def ingest(request: Request, bar: Progress) -> Survey | None:
 
             lake = Lake(request.lake, storage(request.data))
             # reached first, and the place looked at: an address that is written down binds the name
-            with explained(request.target), catalogue(lake) as session:
+            with explain_write_errors(request.target), catalogue(lake) as session:
                 check_place(session, lake)
                 describe(request.target, lake)
-        with explained(request.target), held(request.target) as work:
+        with explain_write_errors(request.target), lock_work_folder(request.target) as work:
             for folder in left_names(request.target):
                 remove_left(folder)
             try:
-                seen = filled(request, model, corpus, bar, work)
+                seen = fill_atlas(request, model, corpus, bar, work)
             except BaseException:
-                leave(request.target, work)
+                remove_unused_work(request.target, work)
                 raise
             remove_work(work)
             return seen
 
 
-def filled(request: Request, model: Model, corpus: Corpus | None, bar: Progress, work: Path) -> Survey | None:
+def fill_atlas(request: Request, model: Model, corpus: Corpus | None, bar: Progress, work: Path) -> Survey | None:
     """Fill the atlas file at the target, or the lake that is described there."""
     if is_lake(request.target):
         # imported here: a file needs no lake
-        from ingest.store.lake.retry import persistent
+        from ingest.store.lake.retry import run_with_retries
         from ingest.store.lake.store import opened_lake
 
         def begin_again(text: str) -> None:
@@ -101,17 +101,17 @@ def filled(request: Request, model: Model, corpus: Corpus | None, bar: Progress,
                 bar.remove_task(task)
             say(bar, text)
 
-        return persistent(lambda: opened_lake(request.target), lambda store: fill(store, request, model, corpus, bar, work), begin_again)
+        return run_with_retries(lambda: opened_lake(request.target), lambda store: compute_and_publish(store, request, model, corpus, bar, work), begin_again)
     with closing(open_work_file(request.target, work, model.d_model)) as con:
-        return fill(FileStore(con, request.target, work), request, model, corpus, bar, work)
+        return compute_and_publish(FileStore(con, request.target, work), request, model, corpus, bar, work)
 
 
-def fill(store: Store, request: Request, model: Model, corpus: Corpus | None, bar: Progress, work: Path) -> Survey | None:
+def compute_and_publish(store: Store, request: Request, model: Model, corpus: Corpus | None, bar: Progress, work: Path) -> Survey | None:
     """Bring what is missing, and publish."""
     with pool_for(request, model, store.staging, work) as pool:
         committer = Committer(store, time.monotonic())
         recover(store)
-        forget(store.con)
+        forget_interrupted_runs(store.con)
         register_model(store.con, model)
         # before anything is computed, so that a text that cannot be read leaves nothing behind
         text = None
@@ -130,7 +130,7 @@ def pool_for(request: Request, model: Model, staging: Staging, work: Path) -> It
     """Yield this process, or the workers asked for, as a pool."""
     if request.is_alone:
         is_ahead = model.device.type != "cpu"
-        yield Alone(Worker(model, None if is_ahead else Begun(work / BEGUN)), staging, is_ahead)
+        yield LocalPool(Worker(model, None if is_ahead else ShardCheckpoint(work / BEGUN)), staging, is_ahead)
         return
     # imported here: one worker needs no Ray
     from ingest.workers.ray_pool import RayPool
@@ -161,12 +161,12 @@ def other_start(model: Model, request: Request) -> dict[str, object]:
 
 def cut_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int, counts: ChatCounts | None = None) -> Iterator[CutDocument]:
     texts = render_chats(corpus.documents(), model.tokenizer, is_chat=request.chat)
-    documents = cut(
+    documents = cut_documents(
         counts.watch(texts) if counts else texts, model.tokenizer, corpus_id=corpus_id, context=request.context, bos=request.bos, by=request.cut,
         document_tokens=request.document_tokens,
     )  # fmt: skip
     if request.is_suite:
-        documents = read_whole(documents, request.context)
+        documents = require_one_context(documents, request.context)
     return within_vocabulary(documents, model.n_embeddings, model.name)
 
 

@@ -43,14 +43,14 @@ def test(ctx: click.Context, target: Path, more: tuple[str, ...], suite: tuple[s
     from ingest.cli import ingest
     from ingest.text.suites import open_suites
 
-    suites = expanded(suite, more)
+    suites = group_suite_files(suite, more)
     ctx.invoke(ingest, target=target, suite=suites, bos="start", triggers=0, prediction=True, **given)
     if not given["dry_run"]:
         corpus = open_suites(suites, n_items=given["items"], seed=given["seed"])
-        click.echo(scores(target, corpus.name, {**corpus.source, "context": given["context"], "bos": "start"}))
+        click.echo(score_table(target, corpus.name, {**corpus.source, "context": given["context"], "bos": "start"}))
 
 
-def expanded(suite: Sequence[str], more: Sequence[str]) -> list[tuple[str, ...]]:
+def group_suite_files(suite: Sequence[str], more: Sequence[str]) -> list[tuple[str, ...]]:
     """Group the files that the shell made of each pattern: further ones belong to the option that names one of their folder, else to the last."""
     groups = [[spec] for spec in suite]
     for spec in more:
@@ -58,7 +58,7 @@ def expanded(suite: Sequence[str], more: Sequence[str]) -> list[tuple[str, ...]]
     return [tuple(group) for group in groups]
 
 
-def scores(target: Path, name: str, source: Mapping[str, object]) -> str:
+def score_table(target: Path, name: str, source: Mapping[str, object]) -> str:
     """Format, a line a paradigm, how much of the corpus of this name and source was right."""
     with closing(open_reader(target)) as con:
         corpora = con.execute("SELECT c.corpus_id, c.source FROM corpus AS c WHERE c.name = ?", [name]).fetchall()

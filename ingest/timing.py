@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 
 
-def timed(action: Callable[[], object]) -> float:
+def measure_seconds(action: Callable[[], object]) -> float:
     """Seconds that it takes."""
     await_gpus()
     start = time.perf_counter()
@@ -24,6 +24,6 @@ def await_gpus() -> None:
                 torch.cuda.synchronize(gpu)
 
 
-def fastest(action: Callable[[], object]) -> float:
+def fastest_seconds(action: Callable[[], object]) -> float:
     """Seconds of the faster of two runs: the first may fill caches and grow the heap."""
-    return min(timed(action), timed(action))
+    return min(measure_seconds(action), measure_seconds(action))

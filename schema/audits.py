@@ -20,8 +20,8 @@ from schema.errors import AtlasError
 from schema.interruptible import interruptible
 from schema.metadata_audits import RANGE, Audit, metadata_audits
 from schema.open.companion import attach_blank
-from schema.open.kinds import Beside, read_folder, read_headers
-from schema.open.older import width
+from schema.open.kinds import Companion, read_folder, read_headers
+from schema.open.older import read_d_model
 from schema.open.store import open_writer
 from schema.release import question_files, view_files
 from schema.tables import metadata
@@ -89,7 +89,7 @@ BOUNDS: dict[str, tuple[float, float | None]] = {"in [0, 1]": (0, 1 + ROUNDING),
 
 
 @cache
-def companion_metadata(kind: Beside) -> MetaData:
+def companion_metadata(kind: Companion) -> MetaData:
     """Read the tables of a kind of file beside an atlas from a new one and from their headers; those without a grain, of another distribution, are left out."""
     headers = read_headers(kind.tables.read_text(encoding="utf-8"))
     with closing(open_writer(":memory:")) as con:
@@ -112,7 +112,7 @@ def companion_metadata(kind: Beside) -> MetaData:
     return m
 
 
-def companion_audits(kind: Beside) -> list[Audit]:
+def companion_audits(kind: Companion) -> list[Audit]:
     """List the audits of a kind of file beside an atlas, attached: those that follow from its tables, and those in its folder `audits`."""
     written = read_folder(kind.folder / "audits").items()
     return [
@@ -123,7 +123,7 @@ def companion_audits(kind: Beside) -> list[Audit]:
 
 def run_audits(con: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
     """Run every audit, one at a time, on the connection's current database. Raises AtlasError if one cannot run."""
-    for audit in audits(width(con, "model") or 1):
+    for audit in audits(read_d_model(con, "model") or 1):
         yield run_audit(con, audit)
 
 

@@ -67,7 +67,7 @@ def finite_audit(table: Table) -> Audit:
     # the sum of a vector is in float64, which finite float32 numbers cannot overflow
     summed = [f't."{c.name}"::FLOAT[]' for c in table.columns if isinstance(c.type, Vector)]
     wrong = " OR ".join(f"NOT isfinite({number})" for number in [*numbers, *(f"list_sum({vector})" for vector in summed)])
-    return Audit(f"{table.fullname}: finite", "no number is NaN or infinite", f"SELECT {shown(table, numbers)} FROM {table.fullname} AS t WHERE {wrong}")
+    return Audit(f"{table.fullname}: finite", "no number is NaN or infinite", f"SELECT {select_list(table, numbers)} FROM {table.fullname} AS t WHERE {wrong}")
 
 
 def bounds_audit(table: Table) -> Audit:
@@ -75,10 +75,10 @@ def bounds_audit(table: Table) -> Audit:
     bounded = {f't."{c.name}"': c.info["bounds"] for c in table.columns if "bounds" in c.info}
     wrong = " OR ".join(f"{number} < {low}" + (f" OR {number} > {high}" if high is not None else "") for number, (low, high) in bounded.items())
     rule = "probabilities lie in [0, 1], and what cannot be negative is not"
-    return Audit(f"{table.fullname}: bounds", rule, f"SELECT {shown(table, list(bounded))} FROM {table.fullname} AS t WHERE {wrong}")
+    return Audit(f"{table.fullname}: bounds", rule, f"SELECT {select_list(table, list(bounded))} FROM {table.fullname} AS t WHERE {wrong}")
 
 
-def shown(table: Table, columns: list[str]) -> str:
+def select_list(table: Table, columns: list[str]) -> str:
     """List, as SQL, what identifies a row, and these columns of it."""
     return ", ".join(dict.fromkeys([*(f't."{name}"' for name in table.info["grain"]), *columns]))
 

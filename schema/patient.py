@@ -16,12 +16,12 @@ import duckdb
 T = TypeVar("T")
 
 
-def patient(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+def make_interrupt_safe(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     """Wrap the connection so that Ctrl-C ends each call of it in one way: with KeyboardInterrupt, once DuckDB has stopped."""
-    return cast(duckdb.DuckDBPyConnection, Patient(con))
+    return cast(duckdb.DuckDBPyConnection, InterruptSafeConnection(con))
 
 
-class Patient:
+class InterruptSafeConnection:
     """Stands for a connection: its calls are held back from Ctrl-C."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
@@ -32,12 +32,12 @@ class Patient:
         return partial(self.call, found) if callable(found) else found
 
     def call(self, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        result = held_back(partial(method, *arguments, **options), self.con.interrupt)
+        result = defer_interrupts(partial(method, *arguments, **options), self.con.interrupt)
         # execute returns its connection, of which the result is fetched next
         return self if result is self.con else result
 
 
-def held_back(run: Callable[[], T], interrupt: Callable[[], object] = lambda: None) -> T:
+def defer_interrupts(run: Callable[[], T], interrupt: Callable[[], object] = lambda: None) -> T:
     """Return run(). Ctrl-C meanwhile calls `interrupt`, and is raised when run has ended, however it did."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from schema.errors import NotAnAtlas
-from schema.open.store import SENT, beside_all
+from schema.open.store import SENT, open_untrusted
 from schema.release import stored_tables
 from schema.tables import metadata
 
@@ -21,7 +21,7 @@ def check_plain(path: Path) -> None:
     """Raise NotAnAtlas for a file with schemas of its own, with a view or computed columns where a table of ours would be, or with a macro that has
     the name of a function of DuckDB's."""
     ours = set(metadata(1).tables)
-    with beside_all(path) as con:
+    with open_untrusted(path) as con:
         plain = {table.lower() for database, table in stored_tables(con) if database == SENT}
         schemas, tables, views, shadows = ({found for (found,) in con.execute(sql).fetchall()} for sql in (SCHEMAS, TABLES, VIEWS, SHADOWS))
     odd = {

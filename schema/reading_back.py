@@ -23,7 +23,7 @@ from schema.interruptible import interruptible
 from schema.key_files import find_key_faults, keys_folder
 from schema.open.kinds import kinds
 from schema.open.lake import open_published
-from schema.open.store import OFFLINE, SENT, beside_all
+from schema.open.store import OFFLINE, SENT, open_untrusted
 from schema.own_process import command_of
 from schema.release import stored_tables
 from schema.table_digests import STORED, Written, digest_ddl, digest_table, stored_digests
@@ -59,10 +59,10 @@ class Reading:
 
 def read_back(atlas: Path) -> Iterator[Reading]:
     """Read an atlas file with its keys, then each file beside it. Raises Locked if another process writes to one, AtlasError if they cannot be read."""
-    return read_apart([atlas, *(path for kind in kinds() if (path := kind.path(atlas)).exists())])
+    return read_in_subprocess([atlas, *(path for kind in kinds() if (path := kind.path(atlas)).exists())])
 
 
-def read_apart(paths: Sequence[Path]) -> Iterator[Reading]:
+def read_in_subprocess(paths: Sequence[Path]) -> Iterator[Reading]:
     """Read files in another process, which may die of one; what it was to read after that is read by the next."""
     left = [*paths]
     while left:
@@ -88,7 +88,7 @@ def read_file(path: Path) -> Reading:
     """Read every table of a database as it lies on the disk, and the keys that it names."""
     found = Reading(str(path))
     try:
-        with beside_all(path) as con:
+        with open_untrusted(path) as con:
             read_tables(con, found)
             if not found.faults and (SENT, "key_file") in stored_tables(con):
                 read_keys(con, path, found)

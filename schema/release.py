@@ -39,10 +39,10 @@ def question_sources() -> dict[str, str]:
 
 def question_files() -> dict[str, str]:
     """Name → SQL that installs it in an atlas."""
-    return {name: commented(name, sql) for name, sql in question_sources().items()}
+    return {name: add_title_comment(name, sql) for name, sql in question_sources().items()}
 
 
-def commented(name: str, sql: str, database: str = "") -> str:
+def add_title_comment(name: str, sql: str, database: str = "") -> str:
     """Add its title to a question's SQL, as the comment of its macro, which is in that database; '' for the current one."""
     title = TITLE.search(sql)
     said = title[1].strip().replace("'", "''") if title else ""

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from atlas.beside.retrieval.resuming import forget
-from ingest.store.committer import held, remove_work
-from ingest.store.doctor import aside
+from ingest.store.committer import lock_work_folder, remove_work
+from ingest.store.doctor import find_aside_path
 from ingest.store.lost_keys import remove_drafts
 from schema.errors import AtlasError
-from schema.open.locks import alone
+from schema.open.locks import hold_lock_file
 from tests.rooms import PACKAGES, ROOT
 
 DOCUMENT = ROOT / "docs" / "deleting.md"
@@ -78,13 +78,13 @@ def left(folder: Path) -> list[str]:
 
 
 def test_what_somebody_put_into_a_working_folder_meanwhile_stays(tmp_path: Path) -> None:
-    with held(tmp_path / "a.duckdb") as work:
+    with lock_work_folder(tmp_path / "a.duckdb") as work:
         put(work, "atlas.duckdb", "snapshot.tmp", "shards/worker-0/000-00001/manifest.json", "shards/worker-1/.000-00002.77/x.parquet")
         theirs = ["notes.txt", "shards/notes.txt", "shards/mine/000-00001/x", "shards/worker-0/.git/config", "shards/worker-0/thesis.txt"]
         put(work, *theirs)
         remove_work(work)
     assert left(work) == sorted(theirs)
-    with held(tmp_path / "b.duckdb") as work:
+    with lock_work_folder(tmp_path / "b.duckdb") as work:
         put(work, "atlas.duckdb", "shards/worker-0/000-00001/manifest.json", "shards/worker-1/.000-00002.77.old/x.parquet")
         remove_work(work)
     assert not work.exists()
@@ -92,9 +92,9 @@ def test_what_somebody_put_into_a_working_folder_meanwhile_stays(tmp_path: Path)
 
 def test_a_file_that_is_called_as_a_lock_is_neither_emptied_nor_removed(tmp_path: Path) -> None:
     put(tmp_path, "a.duckdb.work/lock", "a.lock")
-    with pytest.raises(AtlasError, match="is none of an ingest's, and would be written over: move it away"), held(tmp_path / "a.duckdb"):
+    with pytest.raises(AtlasError, match="is none of an ingest's, and would be written over: move it away"), lock_work_folder(tmp_path / "a.duckdb"):
         pass
-    with pytest.raises(AtlasError, match="holds something, as no lock does, and would be removed: move it away"), alone(tmp_path / "a.lock", ""):
+    with pytest.raises(AtlasError, match="holds something, as no lock does, and would be removed: move it away"), hold_lock_file(tmp_path / "a.lock", ""):
         pass
     assert left(tmp_path) == ["a.duckdb.work/lock", "a.lock"]
     assert (tmp_path / "a.duckdb.work" / "lock").read_text() == "a.duckdb.work/lock"
@@ -115,4 +115,4 @@ def test_of_keys_and_neighbours_only_their_own_names_go(tmp_path: Path) -> None:
 def test_what_is_set_aside_gets_a_name_whose_log_is_nobody_s(tmp_path: Path) -> None:
     put(tmp_path, "a.duckdb.damaged.wal")
     (tmp_path / "a.duckdb.damaged1").symlink_to("nowhere")
-    assert aside(tmp_path / "a.duckdb").name == "a.duckdb.damaged2"
+    assert find_aside_path(tmp_path / "a.duckdb").name == "a.duckdb.damaged2"

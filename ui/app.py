@@ -27,15 +27,15 @@ def newer_snapshot() -> None:
     except AtlasError as error:
         blocks.failure(error)
         return
-    if later is not None and st.button(f"Show the snapshot published {snapshot.age(later.published, datetime.now(UTC))} ago"):
-        data.show(later)
+    if later is not None and st.button(f"Show the snapshot published {snapshot.age(later.published_at, datetime.now(UTC))} ago"):
+        data.show_snapshot(later)
         st.rerun()
 
 
-with blocks.errors_said():
+with blocks.show_errors():
     st.html(tokens.CSS + frame.CSS + listing.CSS + previews.CSS)
     frame.follow_softly()
-    frame.bar(page.url_path, snapshot.age(data.shown().published, datetime.now(UTC)))
+    frame.bar(page.url_path, snapshot.age(data.current_snapshot().published_at, datetime.now(UTC)))
     newer_snapshot()
     frame.check_model()
     if beside.VS in st.query_params:

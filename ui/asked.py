@@ -11,7 +11,7 @@ from schema.errors import AtlasError
 from ui import data
 
 
-def number(label: str, key: str, **options: Any) -> int | None:
+def ask_whole_number(label: str, key: str, **options: Any) -> int | None:
     """Ask for a whole number or none; whether it exists is for the question to say. Raises AtlasError if the address has something else under `key`."""
     asked = st.query_params.get(key, "")
     # first: a widget of whole numbers cannot take what overflows, such as 1e400
@@ -21,16 +21,16 @@ def number(label: str, key: str, **options: Any) -> int | None:
     return value
 
 
-def corpus(*, of_one_text: bool = False) -> int | None:
+def ask_corpus(*, of_one_text: bool = False) -> int | None:
     """Ask for a corpus_id, None for all; not where there is only one corpus, unless the address names one. `of_one_text`: begins with the first."""
     corpora = data.status().corpora["corpus_id"]
     if len(corpora) < 2 and "corpus" not in st.query_params:
         return None
     first = corpora.min() if of_one_text else None
-    return number("Corpus (corpus_id)", "corpus", value=first, placeholder="none" if of_one_text else "all", width=180)
+    return ask_whole_number("Corpus (corpus_id)", "corpus", value=first, placeholder="none" if of_one_text else "all", width=180)
 
 
-def word(label: str, key: str, words: Sequence[str], default: str | None = None, **options: Any) -> str:
+def ask_word(label: str, key: str, words: Sequence[str], default: str | None = None, **options: Any) -> str:
     """Ask for one of a few words, the first by default. Raises AtlasError if the address has another under `key`."""
     asked = st.query_params.get(key, "")
     value = st.segmented_control(label, words, default=default or words[0], key=key, bind="query-params", required=True, **options)
@@ -39,7 +39,7 @@ def word(label: str, key: str, words: Sequence[str], default: str | None = None,
     return value
 
 
-def words(label: str, key: str, known: Sequence[str], **options: Any) -> list[str]:
+def ask_words(label: str, key: str, known: Sequence[str], **options: Any) -> list[str]:
     """Ask for any of many words. Raises AtlasError if the address has another under `key`."""
     strange = [asked for asked in st.query_params.get_all(key) if asked not in known]
     chosen = st.multiselect(label, known, key=key, bind="query-params", **options)
@@ -48,7 +48,7 @@ def words(label: str, key: str, known: Sequence[str], **options: Any) -> list[st
     return chosen
 
 
-def toggle(label: str, key: str, value: bool) -> bool:
+def ask_toggle(label: str, key: str, value: bool) -> bool:
     """Ask for on or off. Raises AtlasError if the address has neither under `key`."""
     asked = st.query_params.get(key, "")
     chosen = st.toggle(label, value, key=key, bind="query-params")
@@ -57,7 +57,7 @@ def toggle(label: str, key: str, value: bool) -> bool:
     return chosen
 
 
-def one(label: str, key: str, known: Sequence[str], default: str, *, changes: bool = False, **options: Any) -> str:
+def ask_option(label: str, key: str, known: Sequence[str], default: str, *, changes: bool = False, **options: Any) -> str:
     """Ask for one of many words. Raises AtlasError if the address has another under `key`; where another widget `changes` them, if it opens with another."""
     asked = "" if changes and key in st.session_state else st.query_params.get(key, "")
     chosen = st.selectbox(label, known, known.index(default), key=key, bind="query-params", **options)
@@ -66,7 +66,7 @@ def one(label: str, key: str, known: Sequence[str], default: str, *, changes: bo
     return chosen
 
 
-def page(n: int, key: str) -> int:
+def ask_page(n: int, key: str) -> int:
     """Ask which of `n` pages, from 1; the first if there is but one. Raises AtlasError if the address opens with one that does not exist."""
     asked = st.query_params.get(key, "1") if key not in st.session_state else "1"
     chosen = st.pagination(n, key=key, bind="query-params") if n > 1 else 1
@@ -75,7 +75,7 @@ def page(n: int, key: str) -> int:
     return chosen
 
 
-def listed(label: str, key: str, lines: Mapping[str, str]) -> str:
+def ask_from_list(label: str, key: str, lines: Mapping[str, str]) -> str:
     """Ask for one of a list that another choice decides on, each with a line on it. Raises AtlasError if the address opens with one that is not listed."""
     asked = st.query_params.get(key, "") if key not in st.session_state else ""
     chosen = st.radio(label, list(lines), captions=list(lines.values()), key=key, bind="query-params")
@@ -84,11 +84,11 @@ def listed(label: str, key: str, lines: Mapping[str, str]) -> str:
     return chosen or next(iter(lines))
 
 
-def real(label: str, key: str, value: float | None = None, *, min_value: float | None = None, **options: Any) -> float | None:
+def ask_number(label: str, key: str, value: float | None = None, *, min_value: float | None = None, **options: Any) -> float | None:
     """Ask for a number or none. Raises AtlasError if the address has something else under `key`, or less than `min_value`."""
     asked = st.query_params.get(key, "")
     # first: the widget cannot take what it does not allow
-    if asked and not is_real(asked):
+    if asked and not is_finite_number(asked):
         raise AtlasError(f"the address asks for {key} {asked[:40]}, which is no number")
     if asked and min_value is not None and float(asked) < min_value:
         raise AtlasError(f"the address asks for {key} {asked[:40]}, which is below {min_value:g}")
@@ -96,7 +96,7 @@ def real(label: str, key: str, value: float | None = None, *, min_value: float |
     return chosen
 
 
-def is_real(text: str) -> bool:
+def is_finite_number(text: str) -> bool:
     try:
         return isfinite(float(text))
     except ValueError:

@@ -6,7 +6,7 @@ import polars as pl
 import streamlit as st
 
 from atlas.address import Head, Neuron, parse_address
-from atlas.export.visible import visible, visible_line
+from atlas.export.visible import visible_line, visible_text
 from schema.errors import AtlasError
 from ui import blocks, data, frame, links
 from ui.links import Link
@@ -24,15 +24,15 @@ SHAPE = ("n_layers", "d_ffn", "n_heads")
 
 def page(room: str) -> None:
     """Show what differs, then the view twice, each with links of its own atlas. Raises AtlasError if the other atlas is not served."""
-    served, other = data.served(), st.query_params[VS]
+    served, other = data.paths_by_name(), st.query_params[VS]
     if other not in served:
         frame.title("Two atlases")
         raise AtlasError(f"no atlas {other[:80]} is served here; they are {', '.join(served)}")
-    here, there = data.shown(), latest(served[other])
+    here, there = data.current_snapshot(), latest(served[other])
     view = links.link(room, **{name: value for name, value in st.query_params.items() if name not in (links.OF, VS)})
     title = f"{data.file_name()} beside {name_of(there)}"
     frame.tab(title)
-    frame.named(title, 1)
+    frame.show_heading(title, 1)
     differences(view, here, there)
     for column, snapshot, identity in zip(st.columns(2, gap="small"), (here, there), (data.identity(), other), strict=True):
         with column:
@@ -59,7 +59,7 @@ def differences(view: Link, here: Snapshot, there: Snapshot) -> None:
         return
     tokens = [tokens_of(snapshot, place) for snapshot in (here, there)]
     st.text(sentence(place, *tokens))
-    changed = exchanged(*tokens)
+    changed = differing_tokens(*tokens)
     moved = numbers(numbers_of(here, place), numbers_of(there, place), (name_of(here), name_of(there)))
     left, right = st.columns(2)
     if not changed.is_empty():
@@ -108,7 +108,7 @@ def address_of(view: Link) -> Neuron | Head | None:
         return None
 
 
-def exchanged(here: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
+def differing_tokens(here: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
     """Select the rows of tokens_of that only one of both has, by direction, with their rank and score there."""
     columns = ["direction", "token", "rank", "score"]
     only = [
@@ -124,7 +124,7 @@ def sentence(place: Neuron | Head, here: pl.DataFrame, there: pl.DataFrame) -> s
     """Describe in a sentence how far both atlases agree on a component's tokens."""
     both = here.join(there, on=["direction", "token"], how="semi")
     tops = [next(iter(frame.filter((pl.col("direction") == "promoted") & (pl.col("rank") == 1))["token"]), None) for frame in (here, there)]
-    top = f"; both promote {visible(tops[0])} most" if tops[0] and tops[0] == tops[1] else ""
+    top = f"; both promote {visible_text(tops[0])} most" if tops[0] and tops[0] == tops[1] else ""
     if len(both) == len(here) == len(there):
         return f"{place} has the same {len(here)} tokens in both{top}."
     return f"Of the tokens at either end of {place}, {len(both)} of {max(len(here), len(there))} are the same{top}. Those of one alone:"

@@ -13,8 +13,8 @@ from atlas.export.cells import display_cells
 from atlas.export.figures import FIGURE_FORMATS, figure_svg, render_figure
 from atlas.export.formats import Style, render
 from atlas.export.latex import tex
-from atlas.export.visible import visible
-from atlas.left_out import left_out
+from atlas.export.visible import visible_text
+from atlas.left_out import describe_left_out
 from atlas.notes import notes
 from atlas.questions import question
 from atlas.typed.nulls import without_value
@@ -38,25 +38,25 @@ STUMBLES = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError,
 P = ParamSpec("P")
 
 
-def alone(draw: Callable[P, None]) -> Callable[P, None]:
+def make_fragment(draw: Callable[P, None]) -> Callable[P, None]:
     """Turn a drawing function into a part of a page that is redrawn by itself when a widget in it changes, its errors where it stands."""
 
     @st.fragment
     @wraps(draw)
-    def drawn(*args: P.args, **kwargs: P.kwargs) -> None:
-        part(draw, *args, **kwargs)
+    def draw_fragment(*args: P.args, **kwargs: P.kwargs) -> None:
+        draw_part(draw, *args, **kwargs)
 
-    return drawn
+    return draw_fragment
 
 
-def part(draw: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+def draw_part(draw: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
     """Draw a part of a page, or its errors where it would stand."""
-    with errors_said():
+    with show_errors():
         draw(*args, **kwargs)
 
 
 @contextmanager
-def errors_said() -> Iterator[None]:
+def show_errors() -> Iterator[None]:
     """Show an error in place of what it stops. Where a page stumbles over rows that no ingest makes, that is said; over others it is a fault of the page."""
     try:
         yield
@@ -88,7 +88,7 @@ def table(
     `columns`, `rows`: only these are shown; `drawn`: as in take_away.
     """
     if answer.frame.is_empty():
-        empty(note)
+        explain_empty(note)
         return
     here = answer.frame[rows]
     grid(here.select(columns or pl.all()), here, key, answer.title, answer.columns, height)
@@ -125,10 +125,10 @@ def readable(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(
         *(pl.Series(c, [None if v is None else cell(v) for v in frame[c]], dtype=pl.String) for c in text),
         *(
-            pl.Series(c, [None if v is None else short(" · ".join(cell(t) for t in v[:LONGEST_CELL] if t is not None)) for v in frame[c]], dtype=pl.String)
+            pl.Series(c, [None if v is None else cut_cell(" · ".join(cell(t) for t in v[:LONGEST_CELL] if t is not None)) for v in frame[c]], dtype=pl.String)
             for c in lists
         ),
-        *(pl.Series(c, shown_numbers.listed(frame[c]), dtype=pl.String) for c in frame.columns if is_numbers(frame.schema[c])),
+        *(pl.Series(c, shown_numbers.format_lists(frame[c]), dtype=pl.String) for c in frame.columns if is_numbers(frame.schema[c])),
     )
 
 
@@ -139,10 +139,10 @@ def is_numbers(kind: pl.DataType) -> bool:
 
 def cell(text: str) -> str:
     """Make every character visible, in as much of a text as a cell shows."""
-    return short(visible(text[: LONGEST_CELL + 1]))
+    return cut_cell(visible_text(text[: LONGEST_CELL + 1]))
 
 
-def short(text: str) -> str:
+def cut_cell(text: str) -> str:
     """Cut a cell to what a browser can bear; files have it whole."""
     return text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}…"
 
@@ -150,9 +150,9 @@ def short(text: str) -> str:
 def figure(chart: charts.AnyChart, answer: Answer, key: str) -> None:
     """Show a chart with its title, and beneath it how to take it and its rows away."""
     if answer.frame.is_empty():
-        empty(NOTHING)
+        explain_empty(NOTHING)
         return
-    st.altair_chart(charts.screened(chart), key=key, width="stretch", alt=answer.title)
+    st.altair_chart(charts.apply_screen_style(chart), key=key, width="stretch", alt=answer.title)
     take_away(answer, key, chart)
 
 
@@ -164,27 +164,27 @@ def take_away(answer: Answer, key: str, chart: charts.AnyChart | None = None, dr
     """Show notes to read the rows with, the SQL behind them, their files, and the way to a collection and the figure tray. `drawn`: the view as a drawing."""
     if answer.question:
         q = question(answer.question)
-        for note in filter(None, [*notes(q, answer.frame, answer.arguments), left_out(data.atlas().con, q.catalog)]):
+        for note in filter(None, [*notes(q, answer.frame, answer.arguments), describe_left_out(data.atlas().con, q.catalog)]):
             st.text(f"Note: {note}")
     with st.container(horizontal=True, gap="small"):
-        behind(answer.sql, key)
+        show_sql(answer.sql, key)
         offer(files(answer, chart), key, "Every page of it:" if answer.whole else "")
         collecting.offer(answer.frame, key)
-        if made := drawing(chart, drawn):
+        if made := choose_drawing(chart, drawn):
             figures.offer(answer, key, made)
 
 
-def drawing(chart: charts.AnyChart | None, drawn: figures.Made | None) -> figures.Made | None:
+def choose_drawing(chart: charts.AnyChart | None, drawn: figures.Made | None) -> figures.Made | None:
     """Choose what draws a view for the figure tray: its own drawing, or its chart; None if it has neither."""
-    return drawn or (partial(drawn_chart, charts.printed(chart)) if chart is not None else None)
+    return drawn or (partial(render_chart, charts.apply_print_style(chart)) if chart is not None else None)
 
 
-def drawn_chart(printed: charts.AnyChart) -> tuple[str, str]:
+def render_chart(printed: charts.AnyChart) -> tuple[str, str]:
     """Render a chart for the figure tray as SVG, without LaTeX of its own."""
     return figure_svg(printed), ""
 
 
-def behind(sql: str, key: str) -> None:
+def show_sql(sql: str, key: str) -> None:
     """Show the SQL, and a link to the page where it can be changed."""
     with st.popover("SQL", icon=":material/code:", key=f"{key}-sql"):
         st.text("These rows, in any DuckDB that has this atlas open:")
@@ -195,7 +195,7 @@ def behind(sql: str, key: str) -> None:
 def files(answer: Answer, chart: charts.AnyChart | None) -> Files:
     """List files of an answer and its chart, one for every format, and its provenance."""
     tables = {label: (f"{answer.name}.{suffix}", partial(table_bytes, answer, format)) for label, (format, suffix) in TABLE_FORMATS.items()}
-    figures = figure_files(answer.name, charts.printed(chart)) if chart is not None else {}
+    figures = figure_files(answer.name, charts.apply_print_style(chart)) if chart is not None else {}
     return {**tables, **figures, "Provenance": (f"{answer.name}.provenance.json", partial(provenance_bytes, answer))}
 
 
@@ -214,14 +214,14 @@ def offer(files: Files, key: str, note: str = "") -> None:
 
 
 def table_bytes(answer: Answer, format: str) -> bytes:
-    return render(answer.filed.frame, format, Style(source(answer.filed), caption=tex(answer.caption), label=f"tab:{answer.name}"))
+    return render(answer.full_answer.frame, format, Style(source(answer.full_answer), caption=tex(answer.caption), label=f"tab:{answer.name}"))
 
 
 def provenance_bytes(answer: Answer) -> bytes:
-    return json.dumps(source(answer.filed), ensure_ascii=False, indent=2).encode()
+    return json.dumps(source(answer.full_answer), ensure_ascii=False, indent=2).encode()
 
 
-def empty(what: str, command: str | None = None) -> None:
+def explain_empty(what: str, command: str | None = None) -> None:
     """Explain why nothing is shown, and show what to run; the command names the atlas NAME.duckdb."""
     with st.container(border=True):
         st.text(what)

@@ -11,14 +11,14 @@ PANEL = 200
 """Height of a chart, in px on screen and pt in print; a panel of several is half as wide again."""
 
 
-def printed(chart: AnyChart) -> AnyChart:
+def apply_print_style(chart: AnyChart) -> AnyChart:
     """Put a chart in print dress: white, in the font that the renderer brings. Charts of the papers have theirs already."""
     if chart.config is not alt.Undefined:
         return chart
     return chart.configure(font="Liberation Sans, Arial, Helvetica, sans-serif", background="white").configure_axis(labelFontSize=9, titleFontSize=9)
 
 
-def screened(chart: AnyChart) -> AnyChart:
+def apply_screen_style(chart: AnyChart) -> AnyChart:
     """Put a chart in the page's dress and width: one of the papers' takes its print dress off, and is the same otherwise."""
     if chart.config is alt.Undefined:
         return chart

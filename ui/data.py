@@ -17,12 +17,12 @@ from atlas.arguments import bind
 from atlas.beside.collections.bounds import require_few
 from atlas.commands import complete
 from atlas.export.provenance import provenance
-from atlas.export.visible import visible
+from atlas.export.visible import visible_text
 from atlas.inventory import RUNS, Status
 from atlas.questions import question
 from atlas.statement import statement
 from schema.errors import AtlasError
-from ui.snapshot import MOST_SERVED, Replaced, Snapshot, latest
+from ui.snapshot import MOST_SERVED, Snapshot, SnapshotReplaced, latest
 
 DIGITS = 8
 """Of the hash of weights that links carry."""
@@ -49,7 +49,7 @@ class Answer:
     whole: "Callable[[], Answer] | None" = None
 
     @property
-    def filed(self) -> "Answer":
+    def full_answer(self) -> "Answer":
         """Give the answer that files hold: all of it where this is one page."""
         return self.whole() if self.whole else self
 
@@ -64,7 +64,9 @@ class Answer:
 
         What was typed or stands in a link shows every character, as far as there is room.
         """
-        asked = {name: visible(str(v)[: LONGEST_SAID + 1]) for name, v in self.arguments.items() if isinstance(v, int | str) and name not in {"n", "width"}}
+        asked = {
+            name: visible_text(str(v)[: LONGEST_SAID + 1]) for name, v in self.arguments.items() if isinstance(v, int | str) and name not in {"n", "width"}
+        }
         said = ", ".join(f"{name.replace('_', ' ')} {v if len(v) <= LONGEST_SAID else f'{v[:LONGEST_SAID]}…'}" for name, v in asked.items())
         return f"{self.title.rstrip('.')} ({said}){'.' * self.title.endswith('.')}" if said else self.title
 
@@ -76,7 +78,7 @@ def paths() -> list[str]:
     return others if first in others else [first]
 
 
-def served() -> dict[str, str]:
+def paths_by_name() -> dict[str, str]:
     """Map what links call each atlas to its path.
 
     Links call an atlas by the first digits of its weights' hash, and with the name of its file where another has the same weights.
@@ -94,15 +96,15 @@ def served() -> dict[str, str]:
     return found
 
 
-def chosen() -> str:
+def path_from_address() -> str:
     """Find the path of the atlas that the address names, the first if it names none that is here."""
     every = paths()
-    return served().get(st.query_params.get("of", ""), every[0]) if len(every) > 1 else every[0]
+    return paths_by_name().get(st.query_params.get("of", ""), every[0]) if len(every) > 1 else every[0]
 
 
-def shown() -> Snapshot:
+def current_snapshot() -> Snapshot:
     """Find the snapshot that this visitor looks at: the one that was there when the visit to its atlas began, with the latest annotations."""
-    path, seen = chosen(), st.session_state.setdefault("snapshots", {})
+    path, seen = path_from_address(), st.session_state.setdefault("snapshots", {})
     if path not in seen:
         seen[path] = latest_opened(path)
     now = latest(path)
@@ -116,25 +118,25 @@ def latest_opened(path: str) -> Snapshot:
     while True:
         snapshot = latest(path)
         try:
-            opened(snapshot)
-        except Replaced:
+            open_atlas(snapshot)
+        except SnapshotReplaced:
             continue
         return snapshot
 
 
 def newer() -> Snapshot | None:
     """Find the snapshot that has been published since; None if there is none."""
-    now, current = latest(chosen()), shown()
+    now, current = latest(path_from_address()), current_snapshot()
     return now if now.atlas != current.atlas else None
 
 
-def show(snapshot: Snapshot) -> None:
+def show_snapshot(snapshot: Snapshot) -> None:
     st.session_state["snapshots"][snapshot.path] = snapshot
 
 
 # those that are served, and a few that were replaced: one that has no place here is closed under whoever looks at it
 @st.cache_resource(max_entries=MOST_SERVED + 4, on_release=lambda a: a.close(), show_spinner=False)
-def opened(snapshot: Snapshot) -> Atlas:
+def open_atlas(snapshot: Snapshot) -> Atlas:
     """Open the atlas of a snapshot. Raises Replaced if another has taken its place meanwhile."""
     a = Atlas(snapshot.path)
     try:
@@ -148,34 +150,34 @@ def opened(snapshot: Snapshot) -> Atlas:
 def check_current(snapshot: Snapshot) -> None:
     """Raise Replaced if a file opened by this path may be another than the snapshot."""
     if latest(snapshot.path).atlas != snapshot.atlas:
-        raise Replaced("this snapshot has been replaced by a newer one: show that, or load the page anew")
+        raise SnapshotReplaced("this snapshot has been replaced by a newer one: show that, or load the page anew")
 
 
 def atlas() -> Atlas:
-    return opened(shown())
+    return open_atlas(current_snapshot())
 
 
 @st.cache_data(max_entries=128, show_spinner=False)
 def rows(snapshot: Snapshot, name: str, arguments: tuple[tuple[str, object], ...]) -> pl.DataFrame:
-    return read_answer(opened(snapshot).con, name, **dict(arguments))
+    return read_answer(open_atlas(snapshot).con, name, **dict(arguments))
 
 
 def ask(name: str, **arguments: object) -> Answer:
     """Answer a question. Raises AtlasError for arguments that this atlas does not have."""
     q = question(name)
     bound = bind(q, (), arguments)
-    frame = rows(shown(), name, tuple(bound.items()))
+    frame = rows(current_snapshot(), name, tuple(bound.items()))
     return Answer(q.sentence, frame, statement(q, bound), q.columns, name, bound)
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
 def status_of(snapshot: Snapshot) -> Status:
-    return opened(snapshot).status()
+    return open_atlas(snapshot).status()
 
 
 def status() -> Status:
     """List what is in the atlas."""
-    return status_of(shown())
+    return status_of(current_snapshot())
 
 
 def model() -> dict[str, Any]:
@@ -197,10 +199,10 @@ def identity_of(snapshot: Snapshot) -> str | None:
 
 
 def identity() -> str | None:
-    """Name the atlas that is shown as links call it, as in `served`; None without a model."""
-    own = identity_of(shown())
-    named = {path: name for name, path in served().items()} if len(paths()) > 1 else {}
-    return named.get(shown().path, own)
+    """Name the atlas that is shown as links call it, as in `paths_by_name`; None without a model."""
+    own = identity_of(current_snapshot())
+    named = {path: name for name, path in paths_by_name().items()} if len(paths()) > 1 else {}
+    return named.get(current_snapshot().path, own)
 
 
 def model_line() -> str:
@@ -214,7 +216,7 @@ def model_name() -> str:
 
 
 def file_name() -> str:
-    return Path(shown().path).name
+    return Path(current_snapshot().path).name
 
 
 def of_this_atlas(command: str) -> str:
@@ -224,12 +226,12 @@ def of_this_atlas(command: str) -> str:
 
 @st.cache_data(max_entries=4, show_spinner=False)
 def dictionary_of(snapshot: Snapshot) -> pl.DataFrame:
-    return opened(snapshot).schema()
+    return open_atlas(snapshot).schema()
 
 
 def dictionary() -> pl.DataFrame:
     """List every column of every table and view, one a row."""
-    return dictionary_of(shown())
+    return dictionary_of(current_snapshot())
 
 
 def runs() -> Answer:

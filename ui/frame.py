@@ -54,12 +54,12 @@ def title(text: str, *, keep: Link | None = None) -> None:
     tab(text)
     st.title(text, anchor=False)
     if keep:
-        kept()[keep.room] = keep
+        room_links()[keep.room] = keep
 
 
-def kept() -> dict[str, Link]:
+def room_links() -> dict[str, Link]:
     """Map each room to where the bar's link to it leads, in the atlas that is shown: another need not have the place."""
-    return st.session_state.setdefault("kept", {}).setdefault(data.shown().path, {})
+    return st.session_state.setdefault("kept", {}).setdefault(data.current_snapshot().path, {})
 
 
 def tab(text: str) -> None:
@@ -68,7 +68,7 @@ def tab(text: str) -> None:
     st.set_page_config(page_title=f"{text} · {name}" if name else text)
 
 
-def named(name: str, level: int) -> None:
+def show_heading(name: str, level: int) -> None:
     """Show a heading with what people call something, as its characters.
 
     Streamlit's own headings are Markdown, and would follow an image or a link in it.
@@ -87,7 +87,7 @@ def check_model() -> None:
 def bar(room: str, published: str) -> None:
     """Show the rooms, and behind the atlas's name what it is, its overview and SQL. `room`: the one shown; `published`: how long ago, in words."""
     with st.container(key="bar"):
-        st.html(bar_html(room, published, kept(), st.query_params.get("q", "")))
+        st.html(bar_html(room, published, room_links(), st.query_params.get("q", "")))
 
 
 def bar_html(room: str, published: str, kept: dict[str, Link], typed: str) -> str:
@@ -107,8 +107,8 @@ def switches(room: str) -> str:
         return ""
     here = {name: value for name, value in st.query_params.items() if name not in (links.OF, "vs")}
     lines = []
-    for identity, path in data.served().items():
-        if path != data.shown().path:
+    for identity, path in data.paths_by_name().items():
+        if path != data.current_snapshot().path:
             name = escape(visible_line(Path(path).name))
             alone, both = links.address(links.link(room, **here), identity), links.href(links.link(room, **here, vs=identity))
             lines.append(f'<span><a href="{escape(alone)}">{name}</a> · <a href="{escape(both)}">beside this one</a></span>')

@@ -30,10 +30,10 @@ UPLOADS = "/_stcore/upload_file"
 def own_hosts(address: str, added: Iterable[str]) -> frozenset[str]:
     """List what a server that listens at `address` is called, and what else it was told that it is called."""
     machine = () if is_loopback(address) else (socket.gethostname(),)
-    return frozenset(map(plain, (*LOOPBACKS, address, *machine, *added)))
+    return frozenset(map(normalise_host, (*LOOPBACKS, address, *machine, *added)))
 
 
-def plain(host: str) -> str:
+def normalise_host(host: str) -> str:
     """Write a name or address in the one way that it is compared by."""
     try:
         found = ipaddress.ip_address(host)
@@ -49,7 +49,7 @@ def refusal(headers: Headers, hosts: frozenset[str]) -> str | None:
     """
     host, origin = ", ".join(headers.getlist("host")), headers.get("origin")
     found = AUTHORITY.fullmatch(host)
-    if found is None or plain(found[1] or found[2]) not in hosts:
+    if found is None or normalise_host(found[1] or found[2]) not in hosts:
         names = ", ".join(sorted(hosts))
         return f"these pages are not served as {host!r}, but as {names}; who serves them under another name starts them with `atlas ui --host NAME`"
     if origin is not None and authority(origin) != host:
@@ -65,7 +65,7 @@ def authority(origin: str) -> str | None:
         return None
 
 
-class Gate:
+class HostGuard:
     """Refuses whom it must, and lets no answer be framed: requests of every path, and websockets."""
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
@@ -75,14 +75,14 @@ class Gate:
         if scope["type"] == "lifespan":
             return await self.app(scope, receive, send)
 
-        async def unframed(message: Message) -> None:
+        async def send_unframed(message: Message) -> None:
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
                 MutableHeaders(scope=message).update(UNFRAMED)
             await send(message)
 
         if UPLOADS in scope["path"]:
-            return await PlainTextResponse("these pages take no files\n", 403)(scope, receive, unframed)
+            return await PlainTextResponse("these pages take no files\n", 403)(scope, receive, send_unframed)
         # the address that this connection came to: where all are listened to, it is one of many
-        fault = refusal(Headers(scope=scope), self.hosts | {plain(scope["server"][0])})
+        fault = refusal(Headers(scope=scope), self.hosts | {normalise_host(scope["server"][0])})
         answer = self.app if fault is None else PlainTextResponse(f"{fault}\n", 403)
-        return await answer(scope, receive, unframed)
+        return await answer(scope, receive, send_unframed)

@@ -48,7 +48,9 @@ def table(shown: pl.DataFrame, leads: list[Named], title: str, meanings: Mapping
         cells = {kind: [lead[0] if lead else "" for lead in leads], **({"reads": [str(pair) for pair in pairs]} if pairs else {}), **cells}
     head = "".join(f'<th scope="col"{title_of(meanings.get(c))}><button type="button">{escape(c)}</button></th>' for c in cells)
     lines = (
-        "".join(other(pairs[i]) if pairs and c == "reads" else cell(c, values[i], shown, lead if c == (own or kind) else None) for c, values in cells.items())
+        "".join(
+            head_cell(pairs[i]) if pairs and c == "reads" else cell(c, values[i], shown, lead if c == (own or kind) else None) for c, values in cells.items()
+        )
         for i, lead in enumerate(leads)
     )
     body = "".join(f"<tr>{line}</tr>" for line in lines)
@@ -64,7 +66,7 @@ def earlier(shown: pl.DataFrame) -> list[Head] | None:
     return [Head(*place) for place in shown.select("from_layer", "from_head").iter_rows()]
 
 
-def other(head: Head) -> str:
+def head_cell(head: Head) -> str:
     """Build a cell that is a link of its own, above that of its row."""
     return f"<td>{links.anchor(links.component(head), str(head), class_='other')}</td>"
 

@@ -36,7 +36,7 @@ MEASURES = {
 """Column of layer_summary → title of its panel, with the unit."""
 
 
-def measured(layers: pl.DataFrame) -> dict[str, str]:
+def available_measures(layers: pl.DataFrame) -> dict[str, str]:
     """Select the measures that this atlas has."""
     return {column: title for column, title in MEASURES.items() if layers[column].null_count() < layers.height}
 
@@ -49,7 +49,7 @@ def facts(status: Status) -> dict[str, str]:
         "Layers": f"{m['n_layers']}",
         "Neurons a layer": f"{m['d_ffn']:,}",
         "d_model": f"{m['d_model']:,}",
-        "FFN": f"{plain(m['activation'])}{', gated' if m['is_gated'] else ''}",
+        "FFN": f"{sanitise_name(m['activation'])}{', gated' if m['is_gated'] else ''}",
         "Vocabulary": f"{m['d_vocab']:,} tokens",
         "Positions swept": f"{read:,}",
         "Positions traced": f"{traced:,}",
@@ -57,7 +57,7 @@ def facts(status: Status) -> dict[str, str]:
     }
 
 
-def plain(name: str) -> str:
+def sanitise_name(name: str) -> str:
     """Replace all but letters, digits and underscores: facts are Markdown, and names of activations need no more."""
     return re.sub(r"[^A-Za-z0-9_]", "?", name[:40])
 

@@ -9,7 +9,7 @@ from math import sqrt
 from typing import Any, Literal
 
 from atlas.address import Neuron
-from atlas.export.visible import visible, visible_line
+from atlas.export.visible import visible_line, visible_text
 from ui import links
 from ui.tokens import COLOURS, LEFTWARD, in_order, number, shade
 
@@ -71,7 +71,7 @@ def rows(found: Iterable[tuple[Mapping[str, Any], str]], title: str, match: Matc
 
 def chips(tokens: Sequence[str | None]) -> str:
     """Set tokens side by side, each as its characters."""
-    return f'<span class="chips">{"".join(f"<bdi>{escape(visible(t))}</bdi>" for t in tokens)}</span>'
+    return f'<span class="chips">{"".join(f"<bdi>{escape(visible_text(t))}</bdi>" for t in tokens)}</span>'
 
 
 def text(of: Mapping[str, Any], match: Match) -> str:
@@ -81,7 +81,7 @@ def text(of: Mapping[str, Any], match: Match) -> str:
     """
     if not of["tokens"]:
         return '<span class="text">not swept</span>'
-    first = beginning(of["tokens"]) if match.kind == "words" else 0
+    first = search_start(of["tokens"]) if match.kind == "words" else 0
     tokens, coefficients, largest = of["tokens"][first:], of["coefficients"][first:], abs(of["coefficient"])
     found = has_words(tokens, match.words) if match.kind == "words" else frozenset()
     kinds = [" ".join(kind for kind, is_so in (("peak", i == len(tokens) - 1), ("match", i in found)) if is_so) for i in range(len(tokens))]
@@ -93,7 +93,7 @@ def text(of: Mapping[str, Any], match: Match) -> str:
     return f'<span class="text">{in_order(tokens, spans, [""] * len(spans))} {" · ".join(said)}</span>'
 
 
-def beginning(tokens: Sequence[str]) -> int:
+def search_start(tokens: Sequence[str]) -> int:
     """Find the place of the first token of those before the last that words are looked for in."""
     first, n = len(tokens) - 1, 0
     while first > 0 and n < LONGEST:

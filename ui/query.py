@@ -33,7 +33,7 @@ def editor() -> str:
     return sql
 
 
-def put(sql: str) -> None:
+def run_in_editor(sql: str) -> None:
     """Put a statement into the editor, and run it: what a button does, an address never."""
     st.session_state.update(sql=sql, run=sql)
 
@@ -58,7 +58,7 @@ def write(q: Question) -> None:
     """Write the form's statement into the editor; what cannot be asked is said at the form."""
     given = {p.name: value(p, st.session_state[f"{q.name}-{p.name}"]) for p in q.parameters}
     try:
-        put(statement(q, bind(q, (), {name: v for name, v in given.items() if v is not None})))
+        run_in_editor(statement(q, bind(q, (), {name: v for name, v in given.items() if v is not None})))
     except AtlasError as error:
         st.session_state["form_fault"] = str(error)
 
@@ -100,22 +100,22 @@ def recall() -> None:
     """List the statements of this visit, the last first."""
     for i, sql in enumerate(st.session_state.get("history", [])):
         with st.container(horizontal=True):
-            st.button("Again", key=f"again-{i}", on_click=put, args=(sql,))
+            st.button("Again", key=f"again-{i}", on_click=run_in_editor, args=(sql,))
             st.code(sql, language="sql")
 
 
 def show(sql: str) -> None:
     """Show a statement's rows, page by page, with a chart; or why there are none."""
     if sql not in (FIRST, st.session_state.get("run")):
-        blocks.empty(NOT_RUN)
+        blocks.explain_empty(NOT_RUN)
         return
     try:
-        frame, is_truncated = result(data.shown(), sql)
+        frame, is_truncated = result(data.current_snapshot(), sql)
     except AtlasError as error:
         blocks.failure(error)
         return
     remember(sql)
-    st.text(f"{shown_numbers.counted(frame.height, 'row')}{f'; there are more, and only the first {MAX_ROWS:,} are shown' if is_truncated else ''}")
+    st.text(f"{shown_numbers.format_count(frame.height, 'row')}{f'; there are more, and only the first {MAX_ROWS:,} are shown' if is_truncated else ''}")
     if frame.is_empty():
         a = data.atlas()
         if why := explain_empty_statement(a.con, a.path, sql):
@@ -125,7 +125,7 @@ def show(sql: str) -> None:
     page = st.pagination(n_pages, key="page") if n_pages > 1 else 1
     answer = data.Answer(title_of(sql), frame, sql)
     blocks.table(answer, "result", rows=slice((page - 1) * PAGE, page * PAGE))
-    if asked.toggle("Chart", "chart", False):
+    if asked.ask_toggle("Chart", "chart", False):
         draw(answer, hint(sql))
 
 
@@ -157,8 +157,8 @@ def draw(answer: data.Answer, proposed: tuple[str, list[str]]) -> None:
     names = answer.frame.columns
     x, y = [*(c for c in columns if c in names), *(c for c in names if c not in columns), names[-1]][:2]
     with st.container(horizontal=True):
-        kind = asked.one("Kind", "kind", charts.KINDS, kind if kind in charts.KINDS else charts.KINDS[0])
-        x, y = (asked.one(label, key, names, column, changes=True) for label, key, column in (("Across", "x", x), ("Up", "y", y)))
+        kind = asked.ask_option("Kind", "kind", charts.KINDS, kind if kind in charts.KINDS else charts.KINDS[0])
+        x, y = (asked.ask_option(label, key, names, column, changes=True) for label, key, column in (("Across", "x", x), ("Up", "y", y)))
         words = [c for c in names if answer.frame.schema[c] == pl.String and c != x]
-        colour = asked.one("Colour", "colour", words, words[0], changes=True) if words else None
+        colour = asked.ask_option("Colour", "colour", words, words[0], changes=True) if words else None
     blocks.figure(charts.two_columns(answer.frame, kind, x, y, colour), answer, "result-chart")

@@ -12,7 +12,7 @@ SHOWN = {"/papers": "papers", "/events": "events"}
 """Path → what `show` says of it."""
 
 
-def moved(path: str, query: str) -> str | None:
+def new_address(path: str, query: str) -> str | None:
     """Find where a view is now, None if it is where it was. What an address asks for in vain stays in it, for the room to say."""
     asked = {name: values[-1] for name, values in parse_qs(query, keep_blank_values=True).items()}
     if path == "/neuron" or (path == "/component" and "at" not in asked and {"layer", "neuron"} & set(asked)):
@@ -26,12 +26,12 @@ def moved(path: str, query: str) -> str | None:
     return f"{MOVED.get(path, path)}?{urlencode(asked)}"
 
 
-class Moved:
+class RedirectMiddleware:
     """Leads requests for old addresses to the new ones."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        to = moved(scope["path"].rstrip("/"), scope["query_string"].decode("latin-1")) if scope["type"] == "http" else None
+        to = new_address(scope["path"].rstrip("/"), scope["query_string"].decode("latin-1")) if scope["type"] == "http" else None
         await (RedirectResponse(to) if to else self.app)(scope, receive, send)

@@ -8,8 +8,8 @@ from threading import BoundedSemaphore, Lock
 import polars as pl
 import streamlit as st
 
-from atlas.typed.hints import hinted
-from atlas.typed.sandbox import Process, run, started
+from atlas.typed.hints import add_hints
+from atlas.typed.sandbox import Process, run, start_process
 from schema.errors import AtlasError
 from ui import data
 from ui.snapshot import Snapshot
@@ -34,10 +34,10 @@ def prepare() -> None:
     """Have a process wait for the next statement, whoever's it is; it has opened no atlas."""
     with LOCK:
         if not WAITING:
-            WAITING.append(started())
+            WAITING.append(start_process())
 
 
-def waiting() -> Process | None:
+def take_waiting_process() -> Process | None:
     """Take the process that waits, if there is one and nothing has ended it; it is nobody else's any more."""
     with LOCK:
         process = WAITING.pop() if WAITING else None
@@ -61,7 +61,7 @@ def result(snapshot: Snapshot, sql: str) -> tuple[pl.DataFrame, bool]:
 
     Raises AtlasError for what is refused or wrong, Replaced if what was read is no longer this snapshot.
     """
-    with turn(), hinted(sql):
-        found = run(Path(snapshot.path), sql, max_rows=MAX_ROWS, timeout=TIMEOUT, max_bytes=MAX_BYTES, memory=MEMORY, process=waiting())
+    with turn(), add_hints(sql):
+        found = run(Path(snapshot.path), sql, max_rows=MAX_ROWS, timeout=TIMEOUT, max_bytes=MAX_BYTES, memory=MEMORY, process=take_waiting_process())
     data.check_current(snapshot)
     return found.frame, found.is_truncated

@@ -12,8 +12,8 @@ import streamlit as st
 from starlette.middleware import Middleware
 
 import ui
-from ui.hosts import Gate
-from ui.redirects import Moved
+from ui.hosts import HostGuard
+from ui.redirects import RedirectMiddleware
 
 FIRST_USED = ("altair", "narwhals", "pandas", "polars", "pyarrow.pandas_compat", "pyarrow.parquet", "pyarrow.vendored.version")
 """What pages and Streamlit import when they first need it."""
@@ -46,4 +46,4 @@ async def prepare(_: st.App) -> AsyncGenerator[None]:
     yield
 
 
-app = st.App("app.py", middleware=[Middleware(Gate, hosts=frozenset(os.environ["ATLAS_HOSTS"].split())), Middleware(Moved)], lifespan=prepare)
+app = st.App("app.py", middleware=[Middleware(HostGuard, hosts=frozenset(os.environ["ATLAS_HOSTS"].split())), Middleware(RedirectMiddleware)], lifespan=prepare)

@@ -6,7 +6,7 @@ from math import floor, isfinite, log10
 import polars as pl
 
 from atlas.export.cells import NULL, decimals_of, display, display_cells
-from atlas.export.visible import visible
+from atlas.export.visible import visible_text
 
 MOST_DECIMALS = 6
 """More than these are hard to count: powers of ten are shown instead."""
@@ -15,7 +15,7 @@ LONGEST_LIST = 20
 """Numbers of a list that a cell shows."""
 
 
-def counted(n: int | None, what: str, several: str = "") -> str:
+def format_count(n: int | None, what: str, several: str = "") -> str:
     """Write how many: '1 row', '2,000 rows'; `several`: the plural where it is not made with an s. – where it is not known how many."""
     return f"{NULL if n is None else f'{n:,}'} {what if n == 1 else several or f'{what}s'}"
 
@@ -39,18 +39,18 @@ def format_of(name: str, column: pl.Series) -> str:
     return "%.2e" if least > MOST_DECIMALS else f"%.{max(decimals_of(sizes), least, 0)}f"
 
 
-def cells(column: pl.Series, show: Callable[[str], str] = visible) -> list[str]:
+def cells(column: pl.Series, show: Callable[[str], str] = visible_text) -> list[str]:
     """Format the column's values as people read them, in one format; counts with thousands set apart."""
     if column.dtype.is_integer() and is_count(column.name):
         return [NULL if n is None else f"{n:,}" for n in column.to_list()]
     return display_cells(column, show)
 
 
-def listed(column: pl.Series) -> list[str | None]:
+def format_lists(column: pl.Series) -> list[str | None]:
     """Write lists of numbers as text, each rounded, no more than a cell can bear."""
-    return [None if found is None else short([display(value) for value in found]) for found in column.to_list()]
+    return [None if found is None else join_values([display(value) for value in found]) for found in column.to_list()]
 
 
-def short(values: list[str]) -> str:
+def join_values(values: list[str]) -> str:
     shown = " · ".join(values[:LONGEST_LIST])
-    return shown if len(values) <= LONGEST_LIST else f"{shown} … ({counted(len(values), 'number')})"
+    return shown if len(values) <= LONGEST_LIST else f"{shown} … ({format_count(len(values), 'number')})"

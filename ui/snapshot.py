@@ -11,7 +11,7 @@ MOST_SERVED = 8
 """Atlases of one server: every link asks which there are, and each stays open."""
 
 
-class Replaced(AtlasError):
+class SnapshotReplaced(AtlasError):
     """The atlas is not the one that was there."""
 
 
@@ -23,7 +23,7 @@ class Snapshot(NamedTuple):
     beside: tuple[Stamp | None, ...]
 
     @property
-    def published(self) -> datetime:
+    def published_at(self) -> datetime:
         return datetime.fromtimestamp(self.atlas[1] / 1e9, UTC)
 
 

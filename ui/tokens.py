@@ -7,7 +7,7 @@ from math import log10
 from typing import Any
 
 from atlas.export.scripts import stretches
-from atlas.export.visible import visible, visible_line
+from atlas.export.visible import visible_line, visible_text
 
 POSITIVE, NEGATIVE = ((241, 163, 64), (139, 82, 6)), ((178, 171, 210), (98, 84, 158))
 """Ends of a scale that colour-blind readers tell apart (ColorBrewer's PuOr; darker for a dark page): of positive and negative values, light and dark."""
@@ -104,10 +104,10 @@ def span(i: int, token: str, coefficient: float | None, peak: int, largest: floa
     shown = f' style="background:{shade(known, largest)}" title="{known:+.4g}"' if known is not None else ""
     said = [*(["trigger"] if i == peak else ["not read from here on"] if i == peak + 1 else []), *([f"{known:+.3g}"] if known is not None else [])]
     # each token by itself: one that runs from right to left must not turn its neighbours round
-    return f'<bdi class="{kind}"{shown}>{escape(visible_line(token))}</bdi>', unseen(", ".join(said))
+    return f'<bdi class="{kind}"{shown}>{escape(visible_line(token))}</bdi>', screen_reader_text(", ".join(said))
 
 
-def unseen(text: str) -> str:
+def screen_reader_text(text: str) -> str:
     """Write words for those who listen, in brackets; what is empty leaves nothing."""
     return f'<span class="unseen"> ({text}) </span>' if text else ""
 
@@ -122,7 +122,7 @@ def trigger(row: Mapping[str, Any], largest: float, leads: str = "") -> str:
 
     It also says how many more its sequence has, and how many elsewhere read the same. `leads`: HTML, a link to what is predicted there.
     """
-    said = [f"next {visible(row['next_token'])}" if row["next_token"] is not None else "the document ends here", row["document"], *facts(row["metadata"])]
+    said = [f"next {visible_text(row['next_token'])}" if row["next_token"] is not None else "the document ends here", row["document"], *facts(row["metadata"])]
     if row["n_in_sequence"] > 1:
         said.append(f"{row['n_in_sequence'] - 1} more in this sequence")
     if row["n_folded"]:

@@ -123,11 +123,11 @@ def print_status(db: Path | None, out: dict[str, Any]) -> None:
     with open_atlas(db) as a:
         from atlas.beside.annotations.steps import status
         from atlas.export.provenance import provenance
-        from atlas.left_out import left_out
+        from atlas.left_out import describe_left_out
 
         frame, stale = status(a.con)
         begins = f"no annotations yet; `atlas annotate sheet --db {quote(str(a.path))} --subject keys -o keys.csv` writes a sheet to fill in"
-        if said := left_out(a.con, "annotations") or (begins if frame.is_empty() else ""):
+        if said := describe_left_out(a.con, "annotations") or (begins if frame.is_empty() else ""):
             click.echo(f"note: {said}", err=True)
         emit(frame, provenance=partial(provenance, a.con, a.path, sql="atlas annotate status", n_rows=frame.height), **out)
     if stale:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from atlas.cli.options import OUTPUT, db_option, emit, open_atlas, output_options
-from atlas.questions import Parameter, Question, questions, unknown
+from atlas.questions import Parameter, Question, explain_unknown_name, questions
 
 LONGEST_SHOWN = 80
 """Characters of what is refused."""
@@ -44,7 +44,7 @@ class Asks(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         names = self.list_commands(ctx)
         if args and not args[0].startswith("-") and args[0] not in names:
-            raise click.UsageError(unknown(args[0]), ctx)
+            raise click.UsageError(explain_unknown_name(args[0]), ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -83,17 +83,17 @@ def answer(q: Question, arguments: dict[str, object], db: Path | None, **out: An
     with open_atlas(db) as a:
         from atlas.answers import explain_no_rows, read_answer
         from atlas.export.provenance import provenance
-        from atlas.left_out import left_out
+        from atlas.left_out import describe_left_out
         from atlas.notes import notes
-        from atlas.ranges import unfilled
+        from atlas.ranges import unfilled_columns
 
         frame = read_answer(a.con, q.name, **arguments)
         if frame.is_empty():
             why = explain_no_rows(a.con, a.path, q)
             click.echo(f"note: no rows{f', {why}' if why else ''}", err=True)
-        for note in filter(None, [*notes(q, frame, arguments), left_out(a.con, q.catalog)]):
+        for note in filter(None, [*notes(q, frame, arguments), describe_left_out(a.con, q.catalog)]):
             click.echo(f"note: {note}", err=True)
-        if any(frame[c].is_null().all() for c in frame.columns) and (old := unfilled(a.con, q.sql)):
+        if any(frame[c].is_null().all() for c in frame.columns) and (old := unfilled_columns(a.con, q.sql)):
             runs = ", ".join(sorted(set(old.values())))
             note = f"note: {', '.join(old)}: this atlas's {runs} is older than they are; `atlas ingest` with a larger --{runs} fills them for what it adds"
             click.echo(note, err=True)

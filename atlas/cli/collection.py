@@ -34,7 +34,7 @@ def command() -> None:
 def list_command(db: Path | None, **out: Any) -> None:
     """List the collections, and how many things of each kind they have."""
     with open_atlas(db) as a:
-        if answered(a, "collections", {}, out) == 0:
+        if print_answer(a, "collections", {}, out) == 0:
             how = f"atlas collection add first --sql 'FROM neuron LIMIT 3' --by YOU --db {quote(str(a.path))}"
             click.echo(f"note: no collections yet; `{how}` makes one of three neurons", err=True)
 
@@ -46,17 +46,17 @@ def list_command(db: Path | None, **out: Any) -> None:
 def show_command(name: str, db: Path | None, **out: Any) -> None:
     """Print what is in NAME, or write it to the file of -o, in the order in which it was added."""
     with open_atlas(db) as a:
-        answered(a, "in_collection", {"collection": name}, out)
+        print_answer(a, "in_collection", {"collection": name}, out)
 
 
-def answered(a: "Atlas", question: str, arguments: dict[str, object], out: dict[str, Any]) -> int:
+def print_answer(a: "Atlas", question: str, arguments: dict[str, object], out: dict[str, Any]) -> int:
     """Print or write the answer to a question; returns how many rows it has."""
     from atlas.answers import read_answer
     from atlas.export.provenance import provenance
-    from atlas.left_out import left_out
+    from atlas.left_out import describe_left_out
 
     frame = read_answer(a.con, question, **arguments)
-    if said := left_out(a.con, "collections"):
+    if said := describe_left_out(a.con, "collections"):
         click.echo(f"note: {said}", err=True)
     emit(frame, provenance=partial(provenance, a.con, a.path, sql=question, n_rows=frame.height, question=question, parameters=arguments), **out)
     return frame.height

@@ -27,7 +27,7 @@ def command(relation: str | None, db: Path | None, **out: Any) -> None:
         with open_atlas(db) as a:
             dictionary = a.schema()
     if relation is not None:
-        dictionary = only(dictionary, relation)
+        dictionary = select_relation(dictionary, relation)
     if is_page(out["format_"], out["output"]):
         print_page(to_markdown(dictionary), out["output"])
         return
@@ -48,7 +48,7 @@ def print_page(page: str, output: Path | None) -> None:
     write_file(output, f"{page}\n".encode())
 
 
-def only(dictionary: Any, relation: str) -> Any:
+def select_relation(dictionary: Any, relation: str) -> Any:
     from atlas.cli.near import did_you_mean
 
     names = dictionary["relation"].unique(maintain_order=True).to_list()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from atlas.cli.options import chosen, db_option, emit, open_atlas, output_options, use_color
+from atlas.cli.options import db_option, emit, open_atlas, output_options, require_path, use_color
 from schema.registry import points
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ class Experiments(click.Group):
     """Loads what runs a model when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*super().list_commands(ctx), *more()})
+        return sorted({*super().list_commands(ctx), *load_plugin_commands()})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        return super().get_command(ctx, name) or more().get(name)
+        return super().get_command(ctx, name) or load_plugin_commands().get(name)
 
 
-def more() -> dict[str, click.Command]:
+def load_plugin_commands() -> dict[str, click.Command]:
     return {name: found for point in points(PLUGIN_GROUP) for name, found in point.load().items()}
 
 
@@ -54,11 +54,11 @@ def list_command(db: Path | None, **out: Any) -> None:
     with open_atlas(db) as a:
         from atlas.answers import read_answer
         from atlas.export.provenance import provenance
-        from atlas.left_out import left_out
+        from atlas.left_out import describe_left_out
         from atlas.questions import question
 
         frame = read_answer(a.con, "experiment_summary")
-        if said := left_out(a.con, "experiments") or ("no experiments yet" if frame.is_empty() else ""):
+        if said := describe_left_out(a.con, "experiments") or ("no experiments yet" if frame.is_empty() else ""):
             click.echo(f"note: {said}", err=True)
         sql = question("experiment_summary").sql
         emit(frame, provenance=partial(provenance, a.con, a.path, sql=sql, n_rows=frame.height, question="experiment_summary"), **out)
@@ -82,7 +82,7 @@ def remove_command(experiment: int, db: Path | None) -> None:
     """Remove one experiment with everything that is of it. EXPERIMENT is its number; those of the others stay as they are."""
     from atlas.beside.experiments.store import remove
 
-    path = chosen(db)
+    path = require_path(db)
     open_atlas(path).close()
     remove(path, experiment)
     click.echo(f"experiment {experiment} is removed", err=True)

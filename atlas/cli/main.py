@@ -18,22 +18,22 @@ from schema.platforms import require_unix
 from schema.registry import points
 
 
-def said(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """One line, or the lines of an AtlasError; only what nobody thought of is called unexpected."""
     if isinstance(error, AtlasError):
         return str(error)
-    if reason := of_file(circle(error)) or of_text(error) or of_damage(error):
+    if reason := describe_file_error(unwrap_loop_error(error)) or describe_text_error(error) or describe_damaged_file(error):
         return reason
     return f"{type(error).__name__}: {' '.join(str(error).split())} (unexpected; --debug shows where)"
 
 
-def circle(error: BaseException) -> BaseException:
+def unwrap_loop_error(error: BaseException) -> BaseException:
     """Find the system's error where pathlib puts another in its place: before Python 3.13 it does for links that lead in a circle."""
     below = error.__context__
     return below if isinstance(error, RuntimeError) and isinstance(below, OSError) and below.errno == errno.ELOOP else error
 
 
-def of_file(error: BaseException) -> str | None:
+def describe_file_error(error: BaseException) -> str | None:
     """Why the system refuses a file or folder, by its name; None for what is no such refusal."""
     if not isinstance(error, OSError) or error.filename is None or not error.strerror:
         return None
@@ -41,14 +41,14 @@ def of_file(error: BaseException) -> str | None:
     return f"cannot open {name}: {error.strerror}"
 
 
-def of_text(error: BaseException) -> str | None:
+def describe_text_error(error: BaseException) -> str | None:
     """Why a text cannot be written: bytes of a command line that are no UTF-8 come to Python as halves of surrogate pairs. None for other errors."""
     if not isinstance(error, UnicodeEncodeError) or not 0xD800 <= (code := ord(error.object[error.start])) <= 0xDFFF:
         return None
     return f"U+{code:04X} is half a surrogate pair, which no text has: is all that was typed UTF-8?"
 
 
-def of_damage(error: BaseException) -> str | None:
+def describe_damaged_file(error: BaseException) -> str | None:
     """Word what DuckDB says of a damaged file where nobody expected one; None for other errors."""
     duckdb = sys.modules.get("duckdb")
     if duckdb is None or not isinstance(error, duckdb.Error):
@@ -206,7 +206,7 @@ def run(arguments: list[str], is_debug: bool) -> int:
         raise
     except OSError as error:
         if is_debug or error.filename is not None or error.errno not in NO_ROOM:
-            return failed(error, is_debug)
+            return report_failure(error, is_debug)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         click.echo(f"Error: cannot write the answer: {error.strerror}", err=True)
         return 1
@@ -215,7 +215,7 @@ def run(arguments: list[str], is_debug: bool) -> int:
         if is_interrupt(error):
             click.echo("interrupted", err=True)
             return 130
-        return failed(error, is_debug)
+        return report_failure(error, is_debug)
 
 
 def is_interrupt(error: BaseException) -> bool:
@@ -223,7 +223,7 @@ def is_interrupt(error: BaseException) -> bool:
     return type(error) is RuntimeError and str(error) == "Query interrupted"
 
 
-def failed(error: BaseException, is_debug: bool) -> int:
+def report_failure(error: BaseException, is_debug: bool) -> int:
     """Say what went wrong; returns the exit code."""
     if is_debug:
         traceback.print_exception(error)
@@ -231,7 +231,7 @@ def failed(error: BaseException, is_debug: bool) -> int:
         from atlas.export.visible import visible_line
 
         # it may quote an atlas that somebody sent, and what the terminal would obey
-        click.echo("\n".join(map(visible_line, f"Error: {said(error)}".split("\n"))), err=True)
+        click.echo("\n".join(map(visible_line, f"Error: {describe_error(error)}".split("\n"))), err=True)
     return 1
 
 

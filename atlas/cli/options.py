@@ -45,7 +45,7 @@ def output_options(*, to_file: bool = False) -> Callable[[F], F]:
     return decorate
 
 
-def chosen(db: Path | None) -> Path:
+def require_path(db: Path | None) -> Path:
     """Return the path of --db or ATLAS_DB. Raises UsageError if neither is given."""
     if db is None:
         raise click.UsageError("which atlas? Give --db FILE, or set ATLAS_DB")
@@ -54,7 +54,7 @@ def chosen(db: Path | None) -> Path:
 
 def open_atlas(db: Path | None) -> "Atlas":
     """Open the atlas of --db or ATLAS_DB, with a note on stderr for each file beside it that cannot be read. Raises UsageError if neither is given."""
-    path = chosen(db)
+    path = require_path(db)
     from atlas.api import Atlas
     from atlas.left_out import shut_files
 

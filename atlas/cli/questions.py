@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from atlas.cli.options import emit, output_options
-from atlas.questions import matching, questions, unknown
+from atlas.questions import explain_unknown_name, find_questions, questions
 from schema.errors import AtlasError
 
 
@@ -17,9 +17,9 @@ def command(words: tuple[str, ...], **out: Any) -> None:
     if len(words) == 1 and words[0] in questions():
         click.echo(questions()[words[0]].sql, nl=False)
         return
-    found = matching(" ".join(words))
+    found = find_questions(" ".join(words))
     if not found:
-        raise AtlasError(unknown(" ".join(words)))
+        raise AtlasError(explain_unknown_name(" ".join(words)))
     import polars as pl
 
     rows = [{"question": q.macro, "title": q.title, "call": q.signature, "source": q.source} for q in found]

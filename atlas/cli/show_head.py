@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from atlas.address import Head
-from atlas.cli.show_neuron import marked
+from atlas.cli.show_neuron import highlight_token
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,12 +40,12 @@ def facts(card: "HeadCard") -> list[str]:
 
 def directions(frame: "pl.DataFrame") -> list[str]:
     """Each direction's tokens at both ends, with its share of the circuit."""
-    from atlas.export.visible import visible
+    from atlas.export.visible import visible_text
 
     lines = []
     for rank, share, side, top in frame.select("direction_rank", "share", "side", "top").iter_rows():
         start = f"direction {rank} ({share:.0%} of OV)" if side == "read" else ""
-        lines.append(f"{start:<28} {ENDS[side]:<6} {' · '.join(visible(token) for token in top)}")
+        lines.append(f"{start:<28} {ENDS[side]:<6} {' · '.join(visible_text(token) for token in top)}")
     return ["", *lines] if lines else []
 
 
@@ -57,12 +57,12 @@ def readers(frame: "pl.DataFrame") -> list[str]:
 def predictions(frame: "pl.DataFrame") -> list[str]:
     """Format the logit, the text up to the token, the prediction that the head raised, and what it looked at most, a line each prediction."""
     from atlas.export.cells import display_cells
-    from atlas.export.visible import visible
+    from atlas.export.visible import visible_text
 
     logits = display_cells(frame["centred_logit"])
     widest = max(map(len, logits))
     lines = []
     for logit, row in zip(logits, frame.iter_rows(named=True), strict=True):
-        looked = f"  looks at “{visible(row['source'])}” {row['source_weight']:.2f}" if row["source"] is not None else ""
-        lines.append(f"{logit.rjust(widest)}  {marked(row['text_before'], row['token'])} → “{visible(row['final_token'])}”{looked}")
+        looked = f"  looks at “{visible_text(row['source'])}” {row['source_weight']:.2f}" if row["source"] is not None else ""
+        lines.append(f"{logit.rjust(widest)}  {highlight_token(row['text_before'], row['token'])} → “{visible_text(row['final_token'])}”{looked}")
     return lines

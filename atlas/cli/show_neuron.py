@@ -35,14 +35,14 @@ def facts(frame: "pl.DataFrame") -> str:
 
 
 def tokens(frame: "pl.DataFrame", direction: str) -> str:
-    from atlas.export.visible import visible
+    from atlas.export.visible import visible_text
 
-    return " · ".join(visible(t) for t in frame.filter(direction=direction)["token"].head(15))
+    return " · ".join(visible_text(t) for t in frame.filter(direction=direction)["token"].head(15))
 
 
 def trigger_lines(triggers: "pl.DataFrame") -> list[str]:
     """Coefficient, the text before flushed right against the token, the token highlighted, the text after, how many more its sequence has."""
-    from atlas.card import more_of
+    from atlas.card import describe_more_triggers
     from atlas.export.cells import display_cells
     from atlas.export.terminal import crop
     from atlas.export.visible import visible_line
@@ -53,12 +53,12 @@ def trigger_lines(triggers: "pl.DataFrame") -> list[str]:
     for coefficient, row in zip(coefficients, triggers.iter_rows(named=True), strict=True):
         after = crop(visible_line(row["text_after"]), BEFORE // 2, left=False)
         # top_triggers, of the tour, folds none
-        more = f"  ({more_of(row['n_folded'])})" if row.get("n_folded") else ""
-        lines.append(f"{coefficient.rjust(widest)}  {marked(row['text_before'], row['token'])}{after}{more}")
+        more = f"  ({describe_more_triggers(row['n_folded'])})" if row.get("n_folded") else ""
+        lines.append(f"{coefficient.rjust(widest)}  {highlight_token(row['text_before'], row['token'])}{after}{more}")
     return lines
 
 
-def marked(text_before: str, token: str) -> str:
+def highlight_token(text_before: str, token: str) -> str:
     """Set the text before flush right against the token, and highlight the token."""
     from atlas.export.terminal import crop
     from atlas.export.visible import visible_line

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from atlas.cli.options import chosen, db_option, emit, open_atlas, output_options
+from atlas.cli.options import db_option, emit, open_atlas, output_options, require_path
 from schema.errors import AtlasError
 
 MAX_ROWS = 1_000
@@ -23,14 +23,14 @@ TIMEOUT = 60.0
 def answer_sql(query: str, max_rows: int, timeout: float, db: Path | None, **out: Any) -> None:
     """Run the SELECT, print its rows and say on stderr if there were more, or write them. Raises AtlasError for a file that would not have all."""
     from atlas.typed import sandbox
-    from atlas.typed.hints import hinted
+    from atlas.typed.hints import add_hints
 
     # the process opens the atlas while this one does
-    with sandbox.answering(chosen(db), query, max_rows=max_rows, timeout=timeout) as answer, open_atlas(db) as a:
+    with sandbox.begin_query(require_path(db), query, max_rows=max_rows, timeout=timeout) as answer, open_atlas(db) as a:
         from atlas.answers import explain_empty_statement
         from atlas.export.provenance import provenance
 
-        with hinted(query):
+        with add_hints(query):
             result = answer()
         if out["output"] is not None and result.is_truncated:
             raise AtlasError(f"more than {max_rows:,} rows: nothing is written to {out['output']}; --max-rows gives more")
@@ -50,7 +50,7 @@ def check_seconds(_: click.Context, __: click.Parameter, seconds: float) -> floa
     return seconds
 
 
-def typed() -> str:
+def read_stdin_query() -> str:
     """Read the query from standard input. Raises AtlasError where nothing can be read there, or what is no UTF-8."""
     if sys.stdin is None:
         raise AtlasError("standard input is closed, and - reads the query from it")
@@ -79,7 +79,7 @@ def sql_command(*, to_file: bool) -> click.Command:
         Questions are table functions: atlas sql "FROM top_triggers(3, 17)". Nothing can be written, and no other file can be read.
         It runs in a process of its own, which ends at its limits of time and memory.
         """
-        query = typed() if query == "-" else query
+        query = read_stdin_query() if query == "-" else query
         answer_sql(query, max_rows or (MAX_FILE_ROWS if out["output"] else MAX_ROWS), timeout, db, **out)
 
     return command

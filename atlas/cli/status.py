@@ -15,9 +15,9 @@ def command(path: Path | None, db: Path | None, as_json: bool) -> None:
     """Say what an atlas holds: model, corpora, runs, rows. PATH stands in for --db."""
     place = path or db
     if place is not None and not place.exists():
-        from atlas.status_notes import unfinished
+        from atlas.status_notes import describe_unfinished_ingest
 
-        if note := unfinished(place):
+        if note := describe_unfinished_ingest(place):
             raise click.ClickException(f"no atlas at {place} yet: {note}")
     with open_atlas(place) as a:
         status = a.status()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from atlas.cli.options import chosen, db_option, open_atlas, use_color
+from atlas.cli.options import db_option, open_atlas, require_path, use_color
 from atlas.cli.trace_page import show
 from atlas.export.visible import visible_line
 from schema.errors import AtlasError
@@ -21,13 +21,13 @@ from schema.grouped_help import GroupedCommand
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from atlas.live import SwitchedOff
+    from atlas.live import SwitchOffResult
     from atlas.live.asking import Progress
 
 MOST_SHOWN = 20
 
 
-def show_switched(found: "SwitchedOff", db: Path, title: str | None) -> None:
+def show_switched(found: "SwitchOffResult", db: Path, title: str | None) -> None:
     """Print the largest effects; where they are kept, scores and effects of each layer too."""
     import polars as pl
 
@@ -140,7 +140,7 @@ def command(
         with open_atlas(db) as a, shown_progress() as progress:
             switched = a.live().switch_off(texts, n_off, layers=layers or None, index=index, progress=progress)
 
-        show_switched(switched, chosen(db), title)
+        show_switched(switched, require_path(db), title)
         return
     if len(texts) > 1 or layers:
         raise AtlasError("several prompts, and --layer, are for --switch-off; without it one prompt is traced, in all layers")

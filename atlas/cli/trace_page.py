@@ -30,8 +30,8 @@ def page(found: "LiveTrace", names: Sequence[str], at: int, corpus: int) -> str:
     parts = [("", tokens(found))]
     parts += [(f"arm {k}, {name}", arm(found, k)) for k, name in enumerate(names, start=1)]
     index = found.positions.filter(position_id=at)["index"].item()
-    parts.append((f"after token {index}", leading(found, index)))
-    parts.append((f"what its prediction gets from neurons (frozen norm, logits), largest {N_SUB_UPDATES} of those kept", promoting(found, at, corpus)))
+    parts.append((f"after token {index}", list_next_tokens(found, index)))
+    parts.append((f"what its prediction gets from neurons (frozen norm, logits), largest {N_SUB_UPDATES} of those kept", promoting_neurons(found, at, corpus)))
     if (texts := found.continuations).height:
         parts.append(("it goes on", texts.drop("arm_id")))
     return "\n".join(line for title, frame in parts for line in (*([click.style(title, bold=True)] if title else []), terminal_table(frame)))
@@ -45,11 +45,11 @@ def arm(found: "LiveTrace", k: int) -> "pl.DataFrame":
     return found.compare().filter(arm_id=k).drop("arm_id", "arm", "is_as_base")
 
 
-def leading(found: "LiveTrace", index: int) -> "pl.DataFrame":
+def list_next_tokens(found: "LiveTrace", index: int) -> "pl.DataFrame":
     """List the most likely next tokens, of the base and of each arm side by side."""
     import polars as pl
 
-    frame = found.leading(index, N_TOKENS)
+    frame = found.leading_tokens(index, N_TOKENS)
     arms = frame.select("arm_id", "arm").unique(maintain_order=True)
     heads = headings(arms["arm_id"].to_list(), arms["arm"].to_list())
     parts = [frame.filter(arm_id=k).select(pl.col("token").alias(token), pl.col("prob").alias(prob)) for k, (token, prob) in heads.items()]
@@ -64,7 +64,7 @@ def headings(arm_ids: Sequence[int], names: Sequence[str]) -> dict[int, tuple[st
     return {k: (f"{k}: {name}", f"{k}: {name} prob") for k, (name, _) in plain.items()}
 
 
-def promoting(found: "LiveTrace", at: int, corpus: int) -> "pl.DataFrame":
+def promoting_neurons(found: "LiveTrace", at: int, corpus: int) -> "pl.DataFrame":
     return found.sql(PROMOTING.format(at=at, n=N_SUB_UPDATES, corpus=corpus))
 
 

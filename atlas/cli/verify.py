@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from atlas.cli.options import chosen, db_option, open_atlas
+from atlas.cli.options import db_option, open_atlas, require_path
 from atlas.export.visible import visible_line
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def command(path: Path | None, db: Path | None, quick: bool, quiet: bool) -> Non
     from schema.open.lake import is_lake
     from schema.open.store import is_duckdb, refuse_name
 
-    path = chosen(path or db)
+    path = require_path(path or db)
     refuse_name(path)
 
     def tell(line: str) -> None:

@@ -8,19 +8,19 @@ from decimal import Decimal
 
 import polars as pl
 
-from atlas.export.visible import visible
+from atlas.export.visible import visible_text
 
 NULL = "–"
 
 
-def display_cells(column: pl.Series, show: Callable[[str], str] = visible) -> list[str]:
+def display_cells(column: pl.Series, show: Callable[[str], str] = visible_text) -> list[str]:
     """Format the column's values as people read them: floats rounded together, null as a dash; `show` prepares text."""
     if column.dtype.is_float():
         return display_floats(column.to_list())
     return [display(value, show) for value in column.to_list()]
 
 
-def display(value: object, show: Callable[[str], str] = visible) -> str:
+def display(value: object, show: Callable[[str], str] = visible_text) -> str:
     if value is None:
         return NULL
     if isinstance(value, bool):
@@ -60,7 +60,7 @@ def decimals_of(values: Sequence[float | None]) -> int:
     return min(max(3 - whole, 0), 6)
 
 
-def plain(value: object) -> object:
+def plain_value(value: object) -> object:
     """Convert a value to one that JSON can hold: NaN and infinity become null, bytes hexadecimal, times ISO 8601."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -73,15 +73,15 @@ def plain(value: object) -> object:
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
+        return [plain_value(v) for v in value]
     if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(k): plain_value(v) for k, v in value.items()}
     return value
 
 
 def plain_rows(frame: pl.DataFrame) -> list[dict[str, object]]:
-    return [{name: plain(value) for name, value in row.items()} for row in frame.iter_rows(named=True)]
+    return [{name: plain_value(value) for name, value in row.items()} for row in frame.iter_rows(named=True)]
 
 
 def to_json(value: object, indent: int | None = None) -> str:
-    return json.dumps(plain(value), ensure_ascii=False, indent=indent)
+    return json.dumps(plain_value(value), ensure_ascii=False, indent=indent)

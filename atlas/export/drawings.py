@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from atlas.export.formats import comments
 from atlas.export.latex import tex
 from atlas.export.lettering import xml
-from atlas.export.scripts import choice
+from atlas.export.scripts import script_preamble
 
 NEEDS = r"needs \usepackage{graphicx}, \usepackage{xcolor} and \usepackage[T1]{fontenc}"
 
@@ -48,10 +48,10 @@ def to_tex(drawing: Drawing, *, is_native: bool = False) -> str:
     # a line break ends a paragraph, which no caption may have
     end = [rf"\caption{{{tex(' '.join(drawing.caption.split()))}}}", rf"\label{{fig:{drawing.name}}}", r"\end{figure}", ""]
     fragment = "\n".join([r"\begin{figure}[t]", body, *end])
-    return "\n".join([f"% {NEEDS}", *told, *choice(fragment), fragment])
+    return "\n".join([f"% {NEEDS}", *told, *script_preamble(fragment), fragment])
 
 
-def named(drawings: Sequence[Drawing]) -> list[Drawing]:
+def name_drawings(drawings: Sequence[Drawing]) -> list[Drawing]:
     """Give each drawing a name of its own, of letters, digits and hyphens, as files and labels can have."""
     found: list[Drawing] = []
     for drawing in drawings:
@@ -66,18 +66,18 @@ def archive(drawings: Sequence[Drawing]) -> bytes:
     """Pack a zip: figures.tex, which takes in the PDFs beside it, and for each drawing SVG, PDF, its provenance, and boxes of its own where it has them."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as folder:
-        each = named(drawings)
-        put(folder, "figures.tex", "\n".join(map(to_tex, each)).encode())
+        each = name_drawings(drawings)
+        add_to_archive(folder, "figures.tex", "\n".join(map(to_tex, each)).encode())
         for drawing in each:
-            put(folder, f"{drawing.name}.svg", to_svg(drawing))
-            put(folder, f"{drawing.name}.pdf", to_pdf(drawing))
-            put(folder, f"{drawing.name}.provenance.json", json.dumps(dict(drawing.provenance), ensure_ascii=False, indent=2).encode())
+            add_to_archive(folder, f"{drawing.name}.svg", to_svg(drawing))
+            add_to_archive(folder, f"{drawing.name}.pdf", to_pdf(drawing))
+            add_to_archive(folder, f"{drawing.name}.provenance.json", json.dumps(dict(drawing.provenance), ensure_ascii=False, indent=2).encode())
             if drawing.latex:
-                put(folder, f"{drawing.name}.boxes.tex", to_tex(drawing, is_native=True).encode())
+                add_to_archive(folder, f"{drawing.name}.boxes.tex", to_tex(drawing, is_native=True).encode())
     return out.getvalue()
 
 
-def put(folder: zipfile.ZipFile, name: str, content: bytes) -> None:
+def add_to_archive(folder: zipfile.ZipFile, name: str, content: bytes) -> None:
     # the time of the archive is that of 1980 where none is given
     when = datetime.now(UTC).timetuple()[:6]
     folder.writestr(zipfile.ZipInfo(name, when), content, zipfile.ZIP_DEFLATED)

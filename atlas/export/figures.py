@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from atlas.export.lettering import relettered
+from atlas.export.lettering import redraw_labels
 from schema.errors import AtlasError
 
 if TYPE_CHECKING:
@@ -43,4 +43,4 @@ def figure_svg(chart: "alt.Chart | alt.LayerChart | alt.FacetChart | alt.ConcatC
     # Altair's own limit is for notebooks, which hold a copy of the rows
     with alt.data_transformers.enable("default", max_rows=None):
         described = chart.to_dict()
-    return relettered(vlc.vegalite_to_svg(described, allowed_base_urls=[]))
+    return redraw_labels(vlc.vegalite_to_svg(described, allowed_base_urls=[]))

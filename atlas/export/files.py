@@ -17,7 +17,7 @@ KEPT_SUFFIXES = (".duckdb", ".wal", ".lake", ".duckdb.tmp", ".duckdb.lock")
 
 
 def refuse_kept(path: Path) -> None:
-    target = led_to(path)
+    target = resolve_links(path)
     said = f"cannot write {path}: it leads to {target}, and" if path.is_symlink() else f"cannot write {path}:"
     if is_database(target):
         raise AtlasError(f"{said} it is a DuckDB file, and stays as it is; give another name")
@@ -27,7 +27,7 @@ def refuse_kept(path: Path) -> None:
         raise AtlasError(f"{said} it may be a lake's, since no {provenance_of(target).name} lies beside it; give another name, or remove it")
 
 
-def led_to(path: Path) -> Path:
+def resolve_links(path: Path) -> Path:
     """Resolve the links of a path; where they lead in a circle, return the path itself, where Path.resolve raises an error of its own."""
     return Path(os.path.realpath(path))
 
@@ -61,10 +61,10 @@ def write_file(path: Path, content: bytes, *, provenance: bytes | None = None) -
     What fails or is interrupted leaves the former files as they were.
     """
     if is_stream(path):
-        with saying(path):
+        with translate_write_errors(path):
             path.write_bytes(content)
         return
-    beside = {} if provenance is None else {provenance_of(led_to(path)): provenance}
+    beside = {} if provenance is None else {provenance_of(resolve_links(path)): provenance}
     contents = {path: content, **beside}
     for each in contents:
         refuse_kept(each)
@@ -89,15 +89,15 @@ def own_outputs() -> list[os.stat_result]:
 
 def replace_all(contents: Mapping[Path, bytes]) -> None:
     """Write drafts of all files, then put each in its place: what else has a file's former bytes by a second name keeps them."""
-    drafts = {path: led_to(path).with_name(f".atlas-{secrets.token_hex(8)}.tmp") for path in contents}
+    drafts = {path: resolve_links(path).with_name(f".atlas-{secrets.token_hex(8)}.tmp") for path in contents}
     try:
         for path, draft in drafts.items():
-            with saying(path):
-                write_draft(draft, led_to(path), contents[path])
+            with translate_write_errors(path):
+                write_draft(draft, resolve_links(path), contents[path])
         # an answer without its provenance might be a lake's; a provenance alone is in nobody's way
         for path, draft in reversed(drafts.items()):
-            with saying(path):
-                put_in_place(draft, led_to(path))
+            with translate_write_errors(path):
+                put_in_place(draft, resolve_links(path))
     finally:
         for draft in drafts.values():
             with suppress(OSError):
@@ -124,7 +124,7 @@ def new_file(draft: Path, target: Path) -> BinaryIO:
 
 
 @contextmanager
-def saying(path: Path) -> Iterator[None]:
+def translate_write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

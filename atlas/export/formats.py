@@ -64,10 +64,10 @@ def as_jsonl(frame: pl.DataFrame, style: Style) -> str:
 
 def as_csv(frame: pl.DataFrame, style: Style) -> str:
     """RFC 4180; lists and structures as JSON, bytes as hexadecimal. Tokens that begin with = @ - + are as they are: a sheet for people guards them."""
-    return frame.with_columns(pl.Series(c, flat(frame[c]), dtype=pl.String) for c in frame.columns if is_nested(frame.schema[c])).write_csv()
+    return frame.with_columns(pl.Series(c, flat(frame[c]), dtype=pl.String) for c in frame.columns if is_nested_or_binary(frame.schema[c])).write_csv()
 
 
-def is_nested(dtype: pl.DataType) -> bool:
+def is_nested_or_binary(dtype: pl.DataType) -> bool:
     return dtype.is_nested() or dtype == pl.Binary
 
 

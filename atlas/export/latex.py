@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 import polars as pl
 
 from atlas.export.cells import display_cells
-from atlas.export.scripts import choice, from_the_left, pieces, runs, stretches
+from atlas.export.scripts import order_from_left, pieces, runs, script_preamble, stretches
 
 NEEDS = r"needs \usepackage{booktabs} and \usepackage[T1]{fontenc}"
 
@@ -54,12 +54,12 @@ def tex(text: str) -> str:
 
 
 def tex_leftward(text: str) -> str:
-    parts = (tex_runs(part) if is_word else rf"\atlasamong{{{tex_runs(part)}}}{{{tex_runs(from_the_left(part))}}}" for is_word, part in pieces(text))
+    parts = (tex_runs(part) if is_word else rf"\atlasamong{{{tex_runs(part)}}}{{{tex_runs(order_from_left(part))}}}" for is_word, part in pieces(text))
     return rf"\atlasleftward{{{''.join(parts)}}}"
 
 
 def tex_runs(text: str) -> str:
-    return "".join(tex_run(script, run) for script, run in runs(text, is_printed))
+    return "".join(tex_run(script, run) for script, run in runs(text, has_glyph))
 
 
 def tex_run(script: str | None, run: str) -> str:
@@ -69,14 +69,14 @@ def tex_run(script: str | None, run: str) -> str:
     return rf"\atlastext{{{script}}}{{{run}}}{{{''.join(f'{{{ord(character):04X}}}' for character in run)}}}"
 
 
-def is_printed(character: str) -> bool:
+def has_glyph(character: str) -> bool:
     """Whether every engine has it."""
     is_latin = " " <= character <= "~" or ("\u00a1" <= character <= "\u017e" and character not in NO_GLYPH)
     return is_latin or character in MORE_GLYPHS or character in ESCAPES
 
 
 def tex_character(character: str) -> str:
-    return ESCAPES.get(character, character) if is_printed(character) else rf"\texttt{{U+{ord(character):04X}}}"
+    return ESCAPES.get(character, character) if has_glyph(character) else rf"\texttt{{U+{ord(character):04X}}}"
 
 
 def tex_number(text: str) -> str:
@@ -102,7 +102,7 @@ def latex_table(
     lines += [table_row([tex(c.replace("_", " ")) for c in frame.columns]), r"\midrule"]
     lines += [table_row(list(cells)) for cells in zip(*columns, strict=True)]
     fragment = "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
-    return "\n".join([*head, *choice(fragment), fragment])
+    return "\n".join([*head, *script_preamble(fragment), fragment])
 
 
 def table_row(cells: list[str]) -> str:

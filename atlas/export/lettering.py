@@ -43,7 +43,7 @@ def advance(text: str, size: float) -> float:
     return sum(map(width_of, text)) * size
 
 
-def lettered(text: str, x: float, y: float, size: float, fill: str = "#111", anchor: str = "start", style: str = "") -> str:
+def draw_text(text: str, x: float, y: float, size: float, fill: str = "#111", anchor: str = "start", style: str = "") -> str:
     """SVG of `text` with its baseline at y: runs of one font, and marks as lines. `style`: further attributes of the runs."""
     pen = x - advance(text, size) * {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
     parts = []
@@ -71,7 +71,7 @@ def run(text: str, x: float, y: float, size: float, fill: str, style: str) -> st
 
 
 def xml(text: str) -> str:
-    """Escaped, and without what XML cannot hold, which `visible` shows as an escape."""
+    """Escaped, and without what XML cannot hold, which `visible_text` shows as an escape."""
     return escape("".join(c for c in text if c >= " " and not 0xD800 <= ord(c) <= 0xDFFF and ord(c) not in (0xFFFE, 0xFFFF)))
 
 
@@ -80,15 +80,15 @@ TEXT = re.compile(r'<text text-anchor="(?P<anchor>\w+)" transform="(?P<place>[^"
 FILL = re.compile(r' fill="([^"]*)"')
 
 
-def relettered(svg: str) -> str:
+def redraw_labels(svg: str) -> str:
     """Draw the marks in a chart's SVG, so that labels that have some stay in the font of the others."""
-    return TEXT.sub(drawn_label, svg)
+    return TEXT.sub(redraw_label, svg)
 
 
-def drawn_label(label: re.Match[str]) -> str:
+def redraw_label(label: re.Match[str]) -> str:
     from xml.sax.saxutils import unescape
 
     fill = FILL.search(label["rest"])
     style = FILL.sub("", label["rest"])
-    written = lettered(unescape(label["text"], {"&quot;": '"'}), 0, 0, float(label["size"]), fill[1] if fill else "#000", label["anchor"], style)
+    written = draw_text(unescape(label["text"], {"&quot;": '"'}), 0, 0, float(label["size"]), fill[1] if fill else "#000", label["anchor"], style)
     return f'<g transform="{label["place"]}">{written}</g>'

@@ -79,7 +79,7 @@ def provenance(
         "n_rows": n_rows,
         "versions": {"python": platform.python_version(), **{p: version(p) for p in (*PACKAGES, *packages)}},
         "commit": commit(Path(__file__).parents[2]),
-        "created": created().isoformat(timespec="seconds"),
+        "created": creation_time().isoformat(timespec="seconds"),
     }
 
 
@@ -114,7 +114,7 @@ def commit(root: Path) -> str | None:
         return None
 
 
-def created() -> datetime:
+def creation_time() -> datetime:
     """Return the time that SOURCE_DATE_EPOCH is set to, else now. Raises AtlasError where it is set to no time."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     try:

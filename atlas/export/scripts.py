@@ -116,12 +116,12 @@ def pieces(leftward: str) -> Iterator[tuple[bool, str]]:
         yield is_word, "".join(same)
 
 
-def from_the_left(among: str) -> str:
+def order_from_left(among: str) -> str:
     """Reorder what stands among words read from right to left as it stands on the page from the left: brackets mirrored, numbers as they are."""
     return "".join(MIRRORED.get(part, part) for part in reversed(NUMBER.findall(among)))
 
 
-def choice(fragment: str) -> list[str]:
+def script_preamble(fragment: str) -> list[str]:
     r"""Lines before a fragment that has \atlastext, which say how it is set; none where it has none."""
     used = [name for name in SCRIPTS if rf"\atlastext{{{name}}}" in fragment]
     if not used:

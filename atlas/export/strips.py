@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from atlas.export.latex import tex
-from atlas.export.lettering import advance, lettered, xml
+from atlas.export.lettering import advance, draw_text, xml
 from atlas.export.scripts import direction, stretches
 from atlas.export.visible import visible_line
 
@@ -65,7 +65,7 @@ def colour(value: float, largest: float) -> tuple[int, ...]:
     return tuple(round(p + (e - p) * share) for p, e in zip(PAPER, POSITIVE if value >= 0 else NEGATIVE, strict=True))
 
 
-def largest_of(texts: Sequence[Text]) -> float:
+def largest_coefficient(texts: Sequence[Text]) -> float:
     return max((abs(c) for text in texts for c in text.coefficients if c is not None), default=0.0)
 
 
@@ -127,17 +127,17 @@ def seen_from_the_left(tokens: Sequence[str]) -> Iterator[list[str]]:
 
 def strips_svg(texts: Sequence[Text], *, largest: float | None = None, width: float = WIDTH, title: str = "") -> str:
     """Draw the texts beneath each other, shades on one scale: that to `largest`, the greatest |coefficient| by default."""
-    scale = largest_of(texts) if largest is None else largest
+    scale = largest_coefficient(texts) if largest is None else largest
     left = PAD + (GUTTER if any(peak_of(text) is not None for text in texts) else 0)
     parts, y = [], PAD
     for text in texts:
         placed = list(leftward_places(places(text, left, width - PAD), text.tokens[:LONGEST]))
         parts += [token_svg(text, place, y, scale) for place in placed]
         if (peak := peak_of(text)) is not None:
-            parts.append(lettered(number(peak), left - 6, y + 0.75 * LINE, SIZE, anchor="end"))
+            parts.append(draw_text(number(peak), left - 6, y + 0.75 * LINE, SIZE, anchor="end"))
         y += LINE * (1 + max((line for _, line, _, _ in placed), default=0))
         if text.said:
-            parts.append(lettered(clipped(visible_line(text.said), width - PAD - left, 0.85 * SIZE), left, y + 0.65 * LINE, 0.85 * SIZE, UNREAD))
+            parts.append(draw_text(clip_text(visible_line(text.said), width - PAD - left, 0.85 * SIZE), left, y + 0.65 * LINE, 0.85 * SIZE, UNREAD))
             y += LINE
         y += 0.35 * LINE
     return page(width, y + PAD - 0.35 * LINE, parts, title)
@@ -150,10 +150,10 @@ def token_svg(text: Text, place: Place, top: float, largest: float) -> str:
     box = f'<rect x="{x:.2f}" y="{y + 0.5:.2f}" width="{wide:.2f}" height="{LINE - 1:.2f}"'
     shade = f'{box} fill="rgb{colour(coefficient, largest)}"/>' if is_read and coefficient is not None and largest > 0 else ""
     outline = f'{box} fill="none" stroke="{INK}" stroke-width="0.8"/>' if i == text.peak else ""
-    return shade + outline + lettered(shown, x, y + 0.75 * LINE, SIZE, INK if is_read else UNREAD)
+    return shade + outline + draw_text(shown, x, y + 0.75 * LINE, SIZE, INK if is_read else UNREAD)
 
 
-def clipped(text: str, width: float, size: float) -> str:
+def clip_text(text: str, width: float, size: float) -> str:
     """As much of a text as there is room for."""
     while advance(text, size) > width:
         text = text[:-2] + "…" if len(text) > 2 else ""
@@ -167,7 +167,7 @@ def page(width: float, height: float, parts: Sequence[str], title: str) -> str:
 
 def strips_latex(texts: Sequence[Text], *, largest: float | None = None) -> str:
     """Set the texts as paragraphs of coloured boxes, for xcolor. Lines break between tokens."""
-    scale = largest_of(texts) if largest is None else largest
+    scale = largest_coefficient(texts) if largest is None else largest
     hang = r"\hangindent=4.2em " if any(peak_of(text) is not None for text in texts) else ""
     lines = [r"\raggedright\sffamily\footnotesize\setlength{\fboxsep}{0.3pt}\setlength{\fboxrule}{0.4pt}"]
     for text in texts:

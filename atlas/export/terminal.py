@@ -40,7 +40,7 @@ def terminal_table(frame: pl.DataFrame, *, width: int | None = None, color: bool
     heads = {c: visible_line(c) for c in frame.columns}
     cells = {c: display_cells(frame[c]) for c in frame.columns}
     wanted = {c: max([len(heads[c]), *(Text(v).cell_len for v in values)]) for c, values in cells.items()}
-    widths = fit(wanted, {c for c in frame.columns if not frame.schema[c].is_numeric() and c not in WHOLE}, width)
+    widths = fit_widths(wanted, {c for c in frame.columns if not frame.schema[c].is_numeric() and c not in WHOLE}, width)
     if frame.height * sum(widths.values()) > LARGEST:
         raise AtlasError(
             f"{frame.height:,} rows as wide as the widest are more than a table of {LARGEST >> 20} MB: choose --format csv or json, or fewer columns"
@@ -60,7 +60,7 @@ def terminal_table(frame: pl.DataFrame, *, width: int | None = None, color: bool
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
-def fit(wanted: dict[str, int], flexible: set[str], width: int | None) -> dict[str, int]:
+def fit_widths(wanted: dict[str, int], flexible: set[str], width: int | None) -> dict[str, int]:
     """Widths that fit: text columns shrink evenly, and then the last columns are left out."""
     if width is None:
         return dict(wanted)

@@ -12,7 +12,7 @@ JOINERS = "\u200c\u200d"
 """Within a word, or between signs that make one, they say how neighbours join (Unicode 16, chapter 23.2)."""
 
 
-def visible(text: str | None) -> str:
+def visible_text(text: str | None) -> str:
     """Line breaks as ↵, tabs as →, spaces at either end as ␣, characters without a glyph as \\xNN or \\uNNNN; nothing where there is no text."""
     text = text or ""
     core = text.strip(" ")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from atlas.live.process import connected
+from atlas.live.process import connect_model_process
 from schema import errors
 from schema.live import MOST_LINE, TOKEN
 from schema.live_peer import WORD, is_stuck, peer_of, wait_readable
@@ -19,7 +19,7 @@ Progress = Callable[[dict[str, Any]], None]
 """Called with {"waiting": place in line} or {"stage": what is being done, "share": of it}."""
 
 
-class Hung(errors.AtlasError):
+class ModelProcessHung(errors.AtlasError):
     """The process hung, and was ended."""
 
 
@@ -30,13 +30,13 @@ def ask_process(atlas: Path, what: str, request: dict[str, Any], progress: Progr
     """
     try:
         return ask_once(atlas, what, request, progress, visitor)
-    except Hung:
+    except ModelProcessHung:
         progress({"stage": "the model process hung and was ended; another is started"})
         return ask_once(atlas, what, request, progress, visitor)
 
 
 def ask_once(atlas: Path, what: str, request: dict[str, Any], progress: Progress, visitor: str) -> dict[str, pa.Table]:
-    with closing(connected(atlas)) as connection:
+    with closing(connect_model_process(atlas)) as connection:
         peer = peer_of(connection.sock)
         try:
             headers = {"Content-Type": "application/json", "X-Visitor": visitor}
@@ -47,7 +47,7 @@ def ask_once(atlas: Path, what: str, request: dict[str, Any], progress: Progress
                 connection.request("POST", f"/{what}", json.dumps(request).encode(), headers)
             if peer is not None and not wait_readable(connection.sock.fileno(), WORD) and peer.is_hung():
                 peer.end()
-                raise Hung(f"the model process of {atlas} hung and was ended; ask again to start another")
+                raise ModelProcessHung(f"the model process of {atlas} hung and was ended; ask again to start another")
             with closing(connection.getresponse()) as response:
                 return read_answer(response, progress)
         except (ValueError, LookupError, TypeError, AttributeError) as error:

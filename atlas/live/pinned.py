@@ -18,13 +18,13 @@ SELECT v.view_name FROM duckdb_views() AS v WHERE v.database_name = current_data
 """Tables, and what stands in for them in atlases of an older release and in lakes."""
 
 
-class Pinned:
+class PinnedCursor:
     """A cursor that gives itself for another: what is temporary is seen by the cursor alone that made it."""
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
         self.own = cursor
 
-    def cursor(self) -> "Pinned":
+    def cursor(self) -> "PinnedCursor":
         return self
 
     def close(self) -> None:
@@ -34,7 +34,7 @@ class Pinned:
         return getattr(self.own, name)
 
 
-def pinned(con: duckdb.DuckDBPyConnection, tables: dict[str, pa.Table]) -> Pinned:
+def open_pinned_cursor(con: duckdb.DuckDBPyConnection, tables: dict[str, pa.Table]) -> PinnedCursor:
     """Open a cursor where each table of the atlas has the live rows too, and what the atlas has no table of stands alone.
 
     Questions of a whole corpus count the live rows there, whose ids are negative; other cursors do not see them.
@@ -45,12 +45,12 @@ def pinned(con: duckdb.DuckDBPyConnection, tables: dict[str, pa.Table]) -> Pinne
     for name, table in tables.items():
         # as tables of its own: a typed statement may read those, and no function that scans what Python holds
         cursor.register(ARRIVED, table)
-        cursor.execute(f"CREATE TEMP TABLE {quoted(LIVE + name)} AS FROM {ARRIVED}")
+        cursor.execute(f"CREATE TEMP TABLE {quote_identifier(LIVE + name)} AS FROM {ARRIVED}")
         cursor.unregister(ARRIVED)
-        both = f"SELECT * FROM {quoted(catalog)}.main.{quoted(name)} UNION ALL BY NAME " if name in own else ""
-        cursor.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(name)} AS {both}SELECT * FROM {quoted(LIVE + name)}")
-    return Pinned(cursor)
+        both = f"SELECT * FROM {quote_identifier(catalog)}.main.{quote_identifier(name)} UNION ALL BY NAME " if name in own else ""
+        cursor.execute(f"CREATE OR REPLACE TEMP VIEW {quote_identifier(name)} AS {both}SELECT * FROM {quote_identifier(LIVE + name)}")
+    return PinnedCursor(cursor)
 
 
-def quoted(name: str) -> str:
+def quote_identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'

@@ -25,17 +25,17 @@ TOLD = 2000
 """Characters of what a process that ended has said."""
 
 
-def connected(atlas: Path) -> HTTPConnection:
+def connect_model_process(atlas: Path) -> HTTPConnection:
     """Connect to the atlas's model process, started if need be, or to the one ATLAS_LIVE names. Raises AtlasError, with what it said, if it does not start."""
     if address := os.environ.get(ADDRESS):
-        return connected_to(address)
+        return connect_to_address(address)
     target = socket_path(atlas)
     connection = UnixConnection(target, ANSWER)
     with suppress(OSError):
         connection.connect()
         return connection
     log = target.with_suffix(".log")
-    process = started(atlas, log)
+    process = start_model_process(atlas, log)
     end = time.monotonic() + START
     while time.monotonic() < end:
         with suppress(OSError):
@@ -44,14 +44,14 @@ def connected(atlas: Path) -> HTTPConnection:
         # another may have been started at the same moment, and have the socket; and may have been killed since
         if process.poll() not in (None, 0) and not has_owner(target):
             if process.returncode == TAKEN:
-                process = started(atlas, log)
+                process = start_model_process(atlas, log)
                 continue
             raise AtlasError(f"the model process of {atlas} did not start: {last_words(log)}")
         time.sleep(PAUSE)
     raise AtlasError(f"the model process of {atlas} did not answer within {START:.0f} seconds; {log} has what it said")
 
 
-def connected_to(address: str) -> HTTPConnection:
+def connect_to_address(address: str) -> HTTPConnection:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise AtlasError(f"{ADDRESS} is {address!r}; it is HOST:PORT")
@@ -63,7 +63,7 @@ def connected_to(address: str) -> HTTPConnection:
     return connection
 
 
-def started(atlas: Path, log: Path) -> subprocess.Popen[bytes]:
+def start_model_process(atlas: Path, log: Path) -> subprocess.Popen[bytes]:
     """Start the model process, which outlives this one and gets none of its signals; it writes to `log`."""
     command = [sys.executable, "-P", "-c", PROGRAM, str(Path(__file__).parents[2]), "live", os.fspath(atlas)]
     try:

@@ -13,9 +13,9 @@ import pyarrow as pa
 from atlas.arguments import bind
 from atlas.frames import fetch
 from atlas.live.asking import Progress, ask_process
-from atlas.live.pinned import pinned
+from atlas.live.pinned import open_pinned_cursor
 from atlas.live.saving import kept_answer, save_answer
-from atlas.live.switching import SwitchedOff, switched_off
+from atlas.live.switching import SwitchOffResult, switch_off_largest
 from atlas.questions import question
 from atlas.ranges import check_arguments
 from atlas.statement import statement
@@ -92,12 +92,12 @@ class Live:
 
     def switch_off(
         self, prompts: Sequence[str], n: int = 10, *, layers: Sequence[int] | None = None, index: int = -1, progress: Progress = lambda _: None
-    ) -> SwitchedOff:
+    ) -> SwitchOffResult:
         """Switch off the n largest sub-updates of each layer (all, or those named) at a token of each prompt, one at a time, and there alone.
 
         What comes of it holds each sub-update's score against what the answer's logit loses without it. Raises what `trace` raises.
         """
-        return switched_off(self, prompts, n, layers, index, progress)
+        return switch_off_largest(self, prompts, n, layers, index, progress)
 
     def answer(
         self, text: str, arms: Sequence[ArmText], *, n_new: int = 0, seed: int | None = None, corpus_id: int = 0, is_traced: bool = True,
@@ -145,7 +145,7 @@ class LiveTrace:
 
     def __init__(self, con: duckdb.DuckDBPyConnection, path: Path, text: str, tables: dict[str, pa.Table]) -> None:
         self.path, self.text, self.tables = path, text, tables
-        self.con: Any = pinned(con, tables)
+        self.con: Any = open_pinned_cursor(con, tables)
 
     @property
     def positions(self) -> pl.DataFrame:
@@ -184,7 +184,7 @@ class LiveTrace:
         """
         return save_answer(self.path, self.tables, title, author, is_whole=with_trace)
 
-    def leading(self, index: int, n: int = 10) -> pl.DataFrame:
+    def leading_tokens(self, index: int, n: int = 10) -> pl.DataFrame:
         """List the n most likely next tokens after a token of the prompt, as it is (arm 0) and under each arm; at most 10 are known."""
         return fetch(self.con, LEADING, {"index": index, "n": n})
 

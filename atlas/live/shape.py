@@ -6,9 +6,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from atlas.live.pinned import quoted
+from atlas.live.pinned import quote_identifier
 from schema.errors import AtlasError
-from schema.interventions.reading import shown
+from schema.interventions.reading import shorten_json
 from schema.live import MOST_ARMS, MOST_POSITIONS
 from schema.table_facts import facts
 
@@ -34,7 +34,7 @@ def require_answer(con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table
     """
     of_trace = {*OF_CORPUS, *(name for name, of in facts().filled_by.items() if of in ("trace", "attribution"))}
     if unknown := sorted(tables.keys() - {*OF_EXPERIMENT, *of_trace}):
-        raise AtlasError(f"it has a table {shown(unknown[0])}, and a trace has none of that name")
+        raise AtlasError(f"it has a table {shorten_json(unknown[0])}, and a trace has none of that name")
     if missing := sorted(NEEDED - tables.keys()):
         raise AtlasError(f"it has no table {missing[0]}")
     cursor = con.cursor()
@@ -42,7 +42,7 @@ def require_answer(con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table
         ((last_token,),) = cursor.execute("SELECT coalesce(max(t.token_id), -1) FROM token AS t").fetchall()
         for name, table in tables.items():
             place = "experiments." if name in OF_EXPERIMENT else ""
-            own = cursor.sql(f"SELECT * FROM {place}main.{quoted(name)} LIMIT 0").to_arrow_table().schema
+            own = cursor.sql(f"SELECT * FROM {place}main.{quote_identifier(name)} LIMIT 0").to_arrow_table().schema
             require_shape(name, table, {field.name: family(field.type) for field in own if field.name != "experiment_id"} | BESIDE.get(name, {}))
             if name in of_trace:
                 require_below_zero(name, table, [column for column in BELOW_ZERO if column in own.names])
@@ -59,7 +59,7 @@ def require_shape(name: str, table: pa.Table, families: Mapping[str, str]) -> No
         raise AtlasError(f"its table {name} has {table.num_rows:,} rows, and {MOST_ROWS[name]:,} are traced at most")
     for field in table.schema:
         if field.name not in families or table.column_names.count(field.name) > 1:
-            raise AtlasError(f"its table {name} has a column {shown(field.name)} that is not its own, or is there twice")
+            raise AtlasError(f"its table {name} has a column {shorten_json(field.name)} that is not its own, or is there twice")
         if family(field.type) != families[field.name]:
             raise AtlasError(f"its table {name} has in {field.name} {family(field.type)}, and not {families[field.name]}")
 

@@ -50,17 +50,17 @@ def require_plain(metadata: bytes) -> None:
     """AtlasError for a message that is neither a schema nor a batch as it lies, in the flatbuffer that pyarrow reads too."""
     try:
         message = struct.unpack_from("<I", metadata)[0]
-        kind = metadata[place(metadata, message, HEADER_TYPE)]
-        header = place(metadata, message, HEADER)
+        kind = metadata[field_place(metadata, message, HEADER_TYPE)]
+        header = field_place(metadata, message, HEADER)
         is_batch = kind == RECORD_BATCH
-        is_compressed = is_batch and has(metadata, header + struct.unpack_from("<I", metadata, header)[0], COMPRESSION)
+        is_compressed = is_batch and has_field(metadata, header + struct.unpack_from("<I", metadata, header)[0], COMPRESSION)
     except (struct.error, IndexError) as error:
         raise AtlasError("it has a message that is none") from error
     if kind != SCHEMA and (not is_batch or is_compressed):
         raise AtlasError("it has messages that are compressed, or no batches of rows")
 
 
-def slot(metadata: bytes, table: int, field: int) -> int:
+def field_slot(metadata: bytes, table: int, field: int) -> int:
     """Where a field stands behind its table's start; 0 where it is not there."""
     own = table - struct.unpack_from("<i", metadata, table)[0]
     size = struct.unpack_from("<H", metadata, own)[0]
@@ -68,11 +68,11 @@ def slot(metadata: bytes, table: int, field: int) -> int:
     return found
 
 
-def has(metadata: bytes, table: int, field: int) -> bool:
-    return slot(metadata, table, field) > 0
+def has_field(metadata: bytes, table: int, field: int) -> bool:
+    return field_slot(metadata, table, field) > 0
 
 
-def place(metadata: bytes, table: int, field: int) -> int:
-    if not has(metadata, table, field):
+def field_place(metadata: bytes, table: int, field: int) -> int:
+    if not has_field(metadata, table, field):
         raise IndexError(field)
-    return table + slot(metadata, table, field)
+    return table + field_slot(metadata, table, field)

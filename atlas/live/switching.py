@@ -32,7 +32,7 @@ MOST_LARGEST = 100
 """Of a layer at a position, whose coefficients are kept."""
 
 
-class SwitchedOff:
+class SwitchOffResult:
     """Prompts, and one arm for each sub-update that was switched off, at one token."""
 
     def __init__(self, path: Path, tables: dict[str, pa.Table]) -> None:
@@ -58,28 +58,28 @@ class SwitchedOff:
         return save_answer(self.path, self.tables, title, author)
 
 
-def switched_off(live: "Live", prompts: Sequence[str], n: int, layers: Sequence[int] | None, index: int, progress: Progress) -> SwitchedOff:
+def switch_off_largest(live: "Live", prompts: Sequence[str], n: int, layers: Sequence[int] | None, index: int, progress: Progress) -> SwitchOffResult:
     """Switch off the n sub-updates with the largest norm of each of the layers (all, for None), at a token of each prompt, there alone, one an arm."""
     parts: list[dict[str, pl.DataFrame]] = []
     for prompt_id, text in enumerate(prompts):
         traced = live.trace(text, progress=progress)
         position_id = traced.position_id(index)
         at = traced.positions.filter(position_id=position_id)["index"].item()
-        arms = [f"{neuron}=0@{at}" for neuron in largest(traced, position_id, n, layers)]
+        arms = [f"{neuron}=0@{at}" for neuron in largest_neurons(traced, position_id, n, layers)]
         # with the prompt itself, as many as are read at once
         size = max(1, min(MOST_ARMS, MOST_POSITIONS // traced.positions["index"].n_unique() - 1))
         for start in range(0, len(arms), size):
             tables = live.answer(text, arms[start : start + size], is_traced=False, progress=progress)
             n_before = sum(part["arm"].filter(pl.col("arm_id") > 0).height for part in parts)
-            parts.append(placed(tables, prompt_id, n_before, at, is_first=start == 0))
+            parts.append(fit_into_experiment(tables, prompt_id, n_before, at, is_first=start == 0))
     if not parts:
         raise AtlasError("no prompt was given: give one or more")
     asked: dict[str, object] = {"switched_off": n, "layers": None if layers is None else list(layers), "index": index}
     merged = {name: pl.concat([part[name] for part in parts]).to_arrow() for name in OF_EXPERIMENT}
-    return SwitchedOff(live.path, merged | {"experiment": one_experiment(merged["experiment"], asked)})
+    return SwitchOffResult(live.path, merged | {"experiment": one_experiment(merged["experiment"], asked)})
 
 
-def largest(traced: "LiveTrace", position_id: int, n: int, layers: Sequence[int] | None) -> list[Neuron]:
+def largest_neurons(traced: "LiveTrace", position_id: int, n: int, layers: Sequence[int] | None) -> list[Neuron]:
     """Their neurons. Raises AtlasError for layers that there are not, and for an n that is not kept."""
     there = range(fetch(traced.con, "SELECT m.n_layers FROM model AS m").item())
     if not 1 <= n <= MOST_LARGEST:
@@ -90,7 +90,7 @@ def largest(traced: "LiveTrace", position_id: int, n: int, layers: Sequence[int]
     return [Neuron(*row) for row in fetch(traced.con, LARGEST, asked).rows()]
 
 
-def placed(tables: dict[str, pa.Table], prompt_id: int, n_before: int, at: int, *, is_first: bool) -> dict[str, pl.DataFrame]:
+def fit_into_experiment(tables: dict[str, pa.Table], prompt_id: int, n_before: int, at: int, *, is_first: bool) -> dict[str, pl.DataFrame]:
     """Fit an answer's rows into an experiment of several: arms are counted on, the base comes once, and what is of a prompt once for it."""
     found = {}
     for name in OF_EXPERIMENT:

@@ -38,7 +38,7 @@ SYMBOL, CHARACTER, AXIS = 20, 3.9, 42
 """Widths in pt: a legend's symbol with the space about it, a character of 8 pt on average, and what the y axis takes."""
 
 
-def themed(chart: Any, *, width: int, height: int) -> Any:
+def apply_print_theme(chart: Any, *, width: int, height: int) -> Any:
     """Dress the chart for print, `width` × `height` pt all told."""
     import altair as alt
 
@@ -102,7 +102,7 @@ def lines(
     point = base.mark_point(filled=True, size=14, opacity=1)
     if series is None:
         color = alt.value(colors[0])
-        return themed(alt.layer(base.mark_line(strokeWidth=1.2).encode(color=color), point.encode(color=color)), width=width, height=HEIGHT)
+        return apply_print_theme(alt.layer(base.mark_line(strokeWidth=1.2).encode(color=color), point.encode(color=color)), width=width, height=HEIGHT)
     domain, n, shown = list(order), len(order), legend(order, width)
     hue = alt.Color(f"{series}:N", scale=alt.Scale(domain=domain, range=list(colors[:n])), legend=shown)
     shape = alt.Shape(f"{series}:N", scale=alt.Scale(domain=domain, range=list(markers[:n])), legend=shown)
@@ -111,10 +111,10 @@ def lines(
         base.transform_filter(alt.FieldEqualPredicate(field=series, equal=name)).mark_line(strokeWidth=1.2, strokeDash=dash).encode(color=hue)
         for name, dash in zip(order, DASHES, strict=False)
     ]
-    return themed(alt.layer(*drawn, point.encode(color=hue, shape=shape)), width=width, height=HEIGHT)
+    return apply_print_theme(alt.layer(*drawn, point.encode(color=hue, shape=shape)), width=width, height=HEIGHT)
 
 
-def compared(frame: pl.DataFrame, columns: dict[str, str], *, y_title: str, format: str = "~f") -> "alt.LayerChart":
+def column_lines(frame: pl.DataFrame, columns: dict[str, str], *, y_title: str, format: str = "~f") -> "alt.LayerChart":
     """Several columns over the layers, one line for each: column → name in the legend."""
     long = frame.select("layer", *columns).rename(columns).unpivot(index="layer", variable_name="series", value_name="value")
     return lines(long, y="value", y_title=y_title, series="series", order=list(columns.values()), format=format)
@@ -126,7 +126,7 @@ def every_layer(frame: pl.DataFrame) -> pl.DataFrame:
     return layers.join(frame, on="layer", how="left", maintain_order="left").fill_null(0)
 
 
-def stacked(
+def stacked_bars(
     frame: pl.DataFrame,
     *,
     parts: dict[str, str],
@@ -152,7 +152,7 @@ def stacked(
             order=alt.Order("place:Q"),
         )
     )
-    return themed(drawn, width=COLUMN, height=HEIGHT)
+    return apply_print_theme(drawn, width=COLUMN, height=HEIGHT)
 
 
 def counted_points(frame: pl.DataFrame, *, x: str, x_title: str, x_domain: Sequence[float], y: str, y_title: str, n: str) -> "alt.LayerChart":
@@ -169,10 +169,10 @@ def counted_points(frame: pl.DataFrame, *, x: str, x_title: str, x_domain: Seque
     counts = alt.Text(f"{n}:Q", format=".3~s")
     halo = base.mark_text(dy=-7, fontSize=7, stroke="white", strokeWidth=2).encode(text=counts)
     count = base.mark_text(dy=-7, fontSize=7, color="#333333").encode(text=counts)
-    return themed(alt.layer(line, point, halo, count), width=COLUMN, height=HEIGHT)
+    return apply_print_theme(alt.layer(line, point, halo, count), width=COLUMN, height=HEIGHT)
 
 
-def ranked(frame: pl.DataFrame, *, y: str, x: str, x_title: str, format: str) -> "alt.Chart":
+def ranked_bars(frame: pl.DataFrame, *, y: str, x: str, x_title: str, format: str) -> "alt.Chart":
     """Horizontal bars in the frame's order, one per text in `y`."""
     import altair as alt
 
@@ -184,7 +184,7 @@ def ranked(frame: pl.DataFrame, *, y: str, x: str, x_title: str, format: str) ->
             x=alt.X(f"{x}:Q", title=x_title, axis=alt.Axis(format=format, tickCount=5)),
         )
     )
-    return themed(drawn, width=COLUMN, height=30 + 11 * frame.height)
+    return apply_print_theme(drawn, width=COLUMN, height=30 + 11 * frame.height)
 
 
 def boxes(frame: pl.DataFrame, *, low: str, q1: str, median: str, q3: str, high: str, y_title: str, kind: str = "linear") -> "alt.LayerChart":
@@ -198,7 +198,7 @@ def boxes(frame: pl.DataFrame, *, low: str, q1: str, median: str, q3: str, high:
     whisker = base.mark_rule(color="#333333", strokeWidth=0.8).encode(y=y, y2=f"{high}:Q")
     body = base.mark_bar(size=box, fill="#9ECAE1", stroke="#333333", strokeWidth=0.6).encode(y=alt.Y(f"{q1}:Q", title=y_title), y2=f"{q3}:Q")
     middle = base.mark_tick(color="black", thickness=1.6, size=box).encode(y=alt.Y(f"{median}:Q", title=y_title))
-    return themed(alt.layer(whisker, body, middle), width=COLUMN, height=HEIGHT)
+    return apply_print_theme(alt.layer(whisker, body, middle), width=COLUMN, height=HEIGHT)
 
 
 def bars(frame: pl.DataFrame, *, x: str, y: str, y_title: str, series: str, order: Sequence[str], format: str = "~f", width: int = COLUMN) -> "alt.Chart":
@@ -218,4 +218,4 @@ def bars(frame: pl.DataFrame, *, x: str, y: str, y_title: str, series: str, orde
             ),
         )
     )
-    return themed(drawn, width=width, height=HEIGHT)
+    return apply_print_theme(drawn, width=width, height=HEIGHT)

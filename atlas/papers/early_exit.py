@@ -48,11 +48,11 @@ def row(name: str, space: str | None, rule: Rule, examples: Examples) -> dict[st
     accuracy, saved = np.array([score(rule, examples, seed) for seed in range(SEEDS)]).T
     return {
         "rule": name, "clusters": space, "accuracy": accuracy.mean(), "accuracy_std": accuracy.std(ddof=1), "saved_layers": saved.mean(),
-        "saved_layers_std": saved.std(ddof=1), "saved_share": saved.mean() / examples.n_layers, "n_examples": int((~is_taught(examples, 0)).sum()),
+        "saved_layers_std": saved.std(ddof=1), "saved_share": saved.mean() / examples.n_layers, "n_examples": int((~training_mask(examples, 0)).sum()),
     }  # fmt: skip
 
 
-def is_taught(examples: Examples, seed: int) -> np.ndarray:
+def training_mask(examples: Examples, seed: int) -> np.ndarray:
     """Which examples teach: those of half the sequences, [n]. Whole sequences, so that no text is on both sides."""
     sequences = np.unique(examples.sequence)
     taught = np.random.default_rng(seed).permutation(sequences)[: len(sequences) // 2]
@@ -61,9 +61,9 @@ def is_taught(examples: Examples, seed: int) -> np.ndarray:
 
 def score(rule: Rule, examples: Examples, seed: int) -> tuple[float, float]:
     """Accuracy and mean layers saved of a rule that learns from one half."""
-    taught = is_taught(examples, seed)
-    asked = examples.chosen(~taught)
-    exits = rule(examples.chosen(taught), asked)
+    taught = training_mask(examples, seed)
+    asked = examples.select_rows(~taught)
+    exits = rule(examples.select_rows(taught), asked)
     predicted = np.take_along_axis(asked.after, exits[:, None], 1)[:, 0]
     return float((predicted == asked.final).mean()), float((examples.n_layers - 1 - exits).mean())
 
@@ -75,8 +75,8 @@ def dominant_sub_updates(taught: Examples, asked: Examples, *, at_own_layer: boo
     An event's dominant values at l are compared, or, at_own_layer, those at the layer where it saturates. The paper can be read either way;
     clusters seldom span layers, and the second reading then finds any text nearest to the events of the layer it is asked at.
     """
-    events = taught.chosen(taught.is_event)
-    at = events.saturated_at
+    events = taught.select_rows(taught.is_event)
+    at = events.saturation_layers
     wants = np.zeros(asked.after.shape, bool)
     for layer in range(asked.n_layers - 1):
         known = [events.clusters[at == later, later if at_own_layer else layer] for later in range(layer, asked.n_layers)]
@@ -101,7 +101,7 @@ CLUSTER_RULES: dict[str, Rule] = {
 }
 OTHER_RULES: dict[str, Rule] = {
     **STATE_CLASSIFIERS,
-    "oracle": lambda _, asked: asked.saturated_at,
+    "oracle": lambda _, asked: asked.saturation_layers,
     "never": lambda _, asked: np.full(len(asked.final), asked.n_layers - 1),
 }
 """Name → rule; the oracle knows where each example saturates."""

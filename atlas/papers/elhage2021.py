@@ -5,7 +5,7 @@ import polars as pl
 from atlas.address import Head
 from atlas.papers import elhage2021_charts as charts
 from atlas.papers.items import Item, Paper
-from atlas.papers.words import each, number, percent
+from atlas.papers.words import describe_count, number, percent
 
 COPIES = 0.5
 """Ratio above which a head is counted as copying, and share of its skip-trigrams."""
@@ -110,7 +110,7 @@ BIGRAM = Item(
         "How far the direct path, from embedding to output head past all blocks, is from what follows the commonest tokens of a corpus: KL divergence, "
         "beside that of the frequencies of tokens, which knows nothing of the token before."
     ),
-    n=lambda f: each(f, "n_followed", "followed tokens"),
+    n=lambda f: describe_count(f, "n_followed", "followed tokens"),
     columns={
         "corpus_id": "corpus", "n_tokens": "commonest", "top_share": "top follower first", "top10_share": "in top 10", "kl_direct": "KL, direct",
         "kl_unigram": "KL, unigram", "n_followed": "n",
@@ -140,7 +140,7 @@ COPYING = Item(
     "elhage2021_copying",
     "One-layer models: copying",
     needs=("circuit",),
-    chart=charts.copying,
+    chart=charts.copying_histogram,
     caption=lambda f: (
         "Eigenvalues of every head's OV circuit, from the tokens that it reads to the logits that it writes: their sum over the sum of their moduli. "
         "1: the head raises what it looks at. Uncentred is the paper's own; centred leaves out what does not depend on the token; the third takes tokens as "
@@ -199,7 +199,7 @@ TERMS = Item(
         "and of one layer alone, below the direct path; virtual heads, which read what others wrote, below paths through one head less. Attention patterns "
         "are held as the whole model has them."
     ),
-    n=lambda f: each(f, "n", "predictions"),
+    n=lambda f: describe_count(f, "n", "predictions"),
     columns={"corpus_id": "corpus", "part": "part", "loss": "loss", "fall": "lower by", "last_fall": "with all others"},
     headline="the direct path lowers the loss by 1.8 nats, single heads by 5.2 more, mostly those of the second layer, virtual heads by 0.3 more",
     ours=term_falls,

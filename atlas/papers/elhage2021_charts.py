@@ -23,7 +23,7 @@ def bigram(frame: pl.DataFrame) -> "alt.Chart":
     return charts.bars(long, x="tokens", y="nats", y_title="KL divergence (nats)", series="path", order=list(names.values()))
 
 
-def copying(frame: pl.DataFrame) -> "alt.LayerChart":
+def copying_histogram(frame: pl.DataFrame) -> "alt.LayerChart":
     """Draw the histogram of copying ratios as steps, for each embedding."""
     import altair as alt
 
@@ -42,7 +42,7 @@ def copying(frame: pl.DataFrame) -> "alt.LayerChart":
         steps.transform_filter(alt.FieldEqualPredicate(field="embedding", equal=name)).mark_line(interpolate="step-after", strokeWidth=1.2, strokeDash=dash)
         for name, dash in zip(names, charts.DASHES, strict=False)
     ]
-    return charts.themed(alt.layer(*drawn), width=charts.COLUMN, height=charts.HEIGHT)
+    return charts.apply_print_theme(alt.layer(*drawn), width=charts.COLUMN, height=charts.HEIGHT)
 
 
 def composition(frame: pl.DataFrame) -> "alt.LayerChart":
@@ -54,7 +54,7 @@ def composition(frame: pl.DataFrame) -> "alt.LayerChart":
 def terms(frame: pl.DataFrame) -> "alt.Chart":
     """Draw what each kind of path takes off the loss of the first corpus."""
     shown = frame.filter(pl.col("corpus_id") == frame["corpus_id"].min(), pl.col("most_heads").is_not_null())
-    return charts.ranked(shown, y="part", x="fall", x_title="Loss lower by (nats)", format="~f")
+    return charts.ranked_bars(shown, y="part", x="fall", x_title="Loss lower by (nats)", format="~f")
 
 
 def birth(frame: pl.DataFrame) -> "alt.LayerChart":
@@ -74,7 +74,7 @@ def birth(frame: pl.DataFrame) -> "alt.LayerChart":
         base.transform_filter(alt.FieldEqualPredicate(field="series", equal=name)).mark_line(strokeWidth=1.2, strokeDash=dash)
         for name, dash in zip(order, charts.DASHES, strict=False)
     ]
-    return charts.themed(alt.layer(*drawn), width=charts.COLUMN, height=charts.HEIGHT)
+    return charts.apply_print_theme(alt.layer(*drawn), width=charts.COLUMN, height=charts.HEIGHT)
 
 
 def induction(frame: pl.DataFrame) -> "alt.Chart":
@@ -96,4 +96,4 @@ def induction(frame: pl.DataFrame) -> "alt.Chart":
             ),
         )
     )
-    return charts.themed(drawn, width=charts.COLUMN, height=charts.COLUMN)
+    return charts.apply_print_theme(drawn, width=charts.COLUMN, height=charts.COLUMN)

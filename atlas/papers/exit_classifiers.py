@@ -47,11 +47,11 @@ def exits(
     wants = np.zeros(asked.after.shape, bool)
     for layer in range(asked.n_layers - 1):
         known, unknown = features(taught, layer, n_clusters), features(asked, layer, n_clusters)
-        wants[:, layer] = classified(known, target(taught.saturated_at, layer), unknown) <= layer
+        wants[:, layer] = predict_classes(known, target(taught.saturation_layers, layer), unknown) <= layer
     return first_exit(wants)
 
 
-def classified(known: np.ndarray, classes: np.ndarray, unknown: np.ndarray) -> np.ndarray:
+def predict_classes(known: np.ndarray, classes: np.ndarray, unknown: np.ndarray) -> np.ndarray:
     """Predict the class of each unknown row [m, f], learned from known rows [n, f]."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -68,20 +68,20 @@ def classified(known: np.ndarray, classes: np.ndarray, unknown: np.ndarray) -> n
         return learned.predict(unknown[:, varies])
 
 
-def by_then(saturated_at: np.ndarray, layer: int) -> np.ndarray:
+def binary_target(saturated_at: np.ndarray, layer: int) -> np.ndarray:
     """Two classes: the layer where it has saturated, one more where it has not."""
     return np.where(saturated_at <= layer, layer, layer + 1)
 
 
-def at_which(saturated_at: np.ndarray, _: int) -> np.ndarray:
+def layer_target(saturated_at: np.ndarray, _: int) -> np.ndarray:
     """One class a layer."""
     return saturated_at
 
 
 CLUSTER_CLASSIFIERS: dict[str, Callable[[Examples, Examples], np.ndarray]] = {
-    "binary classifiers of dominant sub-updates": lambda taught, asked: exits(taught, asked, clusters, by_then),
+    "binary classifiers of dominant sub-updates": lambda taught, asked: exits(taught, asked, clusters, binary_target),
 }
 STATE_CLASSIFIERS: dict[str, Callable[[Examples, Examples], np.ndarray]] = {
-    "binary classifiers of residual states": lambda taught, asked: exits(taught, asked, states, by_then),
-    "multiclass classifiers of residual states": lambda taught, asked: exits(taught, asked, states, at_which),
+    "binary classifiers of residual states": lambda taught, asked: exits(taught, asked, states, binary_target),
+    "multiclass classifiers of residual states": lambda taught, asked: exits(taught, asked, states, layer_target),
 }

@@ -30,7 +30,7 @@ WHERE p.experiment_id = {experiment:d} AND p.prompt_id = {prompt:d}
 """
 
 
-def chosen(a: "Atlas", kind: str, experiment: int | None) -> int:
+def choose_experiment(a: "Atlas", kind: str, experiment: int | None) -> int:
     """AtlasError where there is none of the kind."""
     found = a.sql(LAST.format(kind=kind)).item() if experiment is None else experiment
     if found is None:
@@ -41,7 +41,7 @@ def chosen(a: "Atlas", kind: str, experiment: int | None) -> int:
 def trace_of(a: "Atlas", experiment: int | None = None, prompt: int | None = None) -> pl.DataFrame:
     """causal_trace of one prompt at all sites, with columns site, experiment, prompt, text and answer; the prompt of the largest total effect if none is
     asked for."""
-    experiment = chosen(a, "tracing", experiment)
+    experiment = choose_experiment(a, "tracing", experiment)
     if prompt is None:
         widest = a.sql(WIDEST.format(experiment=experiment))
         if widest.is_empty():
@@ -59,11 +59,11 @@ def trace_of(a: "Atlas", experiment: int | None = None, prompt: int | None = Non
 
 def averages(a: "Atlas", experiment: int | None = None) -> pl.DataFrame:
     """indirect_effects, with a column experiment."""
-    experiment = chosen(a, "tracing", experiment)
+    experiment = choose_experiment(a, "tracing", experiment)
     return read_answer(a.con, "indirect_effects", experiment=experiment).with_columns(pl.lit(experiment).alias("experiment"))
 
 
 def knockouts(a: "Atlas", experiment: int | None = None) -> pl.DataFrame:
     """knockout, with a column experiment."""
-    experiment = chosen(a, "knockout", experiment)
+    experiment = choose_experiment(a, "knockout", experiment)
     return read_answer(a.con, "knockout", experiment=experiment).with_columns(pl.lit(experiment).alias("experiment"))

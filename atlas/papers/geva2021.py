@@ -7,7 +7,7 @@ import polars as pl
 from atlas.papers import geva2021_charts as charts
 from atlas.papers.examples import EXAMPLES
 from atlas.papers.items import Item, Paper
-from atlas.papers.words import at_layer, each, ends, number, percent, proposed, total
+from atlas.papers.words import at_layer, describe_count, ends, number, percent, proposal_note, total
 
 KEYS_LEFT_OUT = "keys whose top trigger ends its document, and keys that no text switches on (largest coefficient not above 0)"
 UNSURE_KEYS = "triggers with a coefficient not above 0"
@@ -27,7 +27,7 @@ PATTERNS = Item(
     "geva2021_patterns",
     "Section 3",
     needs=("annotated keys",),
-    caption=lambda f: f"Patterns that annotators found in the triggers of keys, and the share of the triggers they explain.{proposed(f)}",
+    caption=lambda f: f"Patterns that annotators found in the triggers of keys, and the share of the triggers they explain.{proposal_note(f)}",
     n=lambda f: f"{total(f, 'n_keys', 'keys')}, {total(f, 'n_prefixes', 'triggers')}",
     columns={
         "annotator_kind": "by", "n_keys": "keys", "n_prefixes": "triggers", "patterns_per_key": "patterns a key", "shallow_per_key": "shallow",
@@ -45,7 +45,7 @@ FIG2 = Item(
     "Figure 2",
     needs=("annotated keys",),
     chart=charts.fig2,
-    caption=lambda f: f"Share of the keys' triggers that shallow patterns alone, semantic patterns alone, both or none explain, by layer.{proposed(f)}",
+    caption=lambda f: f"Share of the keys' triggers that shallow patterns alone, semantic patterns alone, both or none explain, by layer.{proposal_note(f)}",
     n=lambda f: f"{total(f, 'n_prefixes', 'triggers')} of {total(f, 'n_keys', 'keys')}",
     columns={
         "layer": "layer", "n_keys": "keys", "n_prefixes": "triggers", "shallow": "shallow", "shallow_and_semantic": "both", "semantic": "semantic",
@@ -165,7 +165,7 @@ TABLE2 = Item(
         "Values whose top token most often follows their key's triggers: the share of the top 50 triggers that are followed by it, "
         "and the strongest trigger that is, its end."
     ),
-    n=lambda f: f"{f.height} values, the best of all keys, by {each(f, 'n_triggers', 'triggers')} each",
+    n=lambda f: f"{f.height} values, the best of all keys, by {describe_count(f, 'n_triggers', 'triggers')} each",
     exclusions="keys with fewer triggers above 0 than others",
     columns={"layer": "layer", "neuron": "neuron", "token": "token", "precision_at_50": "precision", "max_prob": "max p", "example": "example"},
     headline="for instance 92%, 84% and 68%",
@@ -179,7 +179,7 @@ FIG7 = Item(
     chart=charts.fig7,
     assumes_relu=True,
     caption=lambda f: "Share of a layer's memories that are active at a position, mean over the traced positions.",
-    n=lambda f: each(f, "n_positions", "traced positions"),
+    n=lambda f: describe_count(f, "n_positions", "traced positions"),
     columns={
         "layer": "layer",
         "active_share": "active",
@@ -204,7 +204,7 @@ FIG8 = Item(
         "and the same for that of the block's output, with which the authors' code compares. All top tokens by the raw projection E z, "
         "as in the paper, whose model has no final norm."
     ),
-    n=lambda f: each(f, "n_positions", "traced positions"),
+    n=lambda f: describe_count(f, "n_positions", "traced positions"),
     columns={
         "layer": "layer", "zero_agreement": "ffn_out", "zero_agreement_block": "resid_post", "n_positions": "positions",
         "activation": "activation", "is_gated": "gated", "threshold": "active above",
@@ -238,7 +238,7 @@ FIG8_AGREEING = Item(
         "Where an active value's top token is the top token of the output, both by the raw projection: how often that token is a stop word, and how often "
         "the prefix has fewer than 5 tokens, beside the same shares of all cases."
     ),
-    n=lambda f: f"{each(f, 'n_cases', 'cases')}, each a traced position in a layer",
+    n=lambda f: f"{describe_count(f, 'n_cases', 'cases')}, each a traced position in a layer",
     columns={
         "site": "compared with", "n_cases": "cases", "n_agreeing": "agreeing", "agreeing_stop_word_share": "stop word, agreeing",
         "stop_word_share": "all", "agreeing_short_share": "short prefix, agreeing", "short_share": "all ",
@@ -253,7 +253,7 @@ FIG9 = Item(
     needs=("trace",),
     chart=charts.fig9,
     caption=lambda f: "Share of positions whose top token between attention and FFN (resid_mid, logit lens) is already the model's final prediction.",
-    n=lambda f: each(f, "n_positions", "traced positions"),
+    n=lambda f: describe_count(f, "n_positions", "traced positions"),
     columns={"layer": "layer", "final_on_top_share": "final prediction leads", "n_positions": "positions"},
     headline="a third in the bottom layers, rising fast from layer 10",
     ours=lambda f: ends(f, "final_on_top_share"),
@@ -265,7 +265,7 @@ FIG10 = Item(
     needs=("trace",),
     chart=charts.fig10,
     caption=lambda f: "Mean probability of the model's final prediction between attention and FFN (resid_mid, logit lens).",
-    n=lambda f: each(f, "n_positions", "traced positions"),
+    n=lambda f: describe_count(f, "n_positions", "traced positions"),
     columns={"layer": "layer", "mean_final_prob": "mean probability", "n_positions": "positions"},
     headline="it grows with depth",
     ours=lambda f: ends(f, "mean_final_prob"),
@@ -281,7 +281,7 @@ FIG11 = Item(
         "Whose top token the layer's output (resid_post) takes: the residual's (resid_mid), the FFN's (ffn_out), that of both (agreement) "
         "or of neither (composition). The shares sum to 1. The states' top tokens by the logit lens, the FFN's by the raw projection E z."
     ),
-    n=lambda f: each(f, "n_positions", "traced positions"),
+    n=lambda f: describe_count(f, "n_positions", "traced positions"),
     columns={c: c for c in ("layer", "residual", "agreement", "composition", "ffn")} | {"n_positions": "positions"},
     headline="residual and agreement dominate",
     ours=lambda f: f"residual and agreement together: {ends(f.with_columns(both=pl.col('residual') + pl.col('agreement')), 'both')}",

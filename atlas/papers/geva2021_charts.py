@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def fig2(frame: pl.DataFrame) -> "alt.Chart":
     """Shares of triggers by what explains them."""
     parts = {"shallow": "shallow", "shallow_and_semantic": "both", "semantic": "semantic", "uncovered": "uncovered"}
-    return charts.stacked(frame, parts=parts, y_title="Triggers", is_share=True, colors=[*charts.VIRIDIS[:3], "#F2F2F2"])
+    return charts.stacked_bars(frame, parts=parts, y_title="Triggers", is_share=True, colors=[*charts.VIRIDIS[:3], "#F2F2F2"])
 
 
 def fig3(frame: pl.DataFrame) -> "alt.LayerChart":
@@ -49,13 +49,13 @@ def top_values(frame: pl.DataFrame) -> "alt.Chart":
     """How many of the surest values lie in each layer, by whether a trigger is followed by their token."""
     counted = frame.group_by("layer").agg(followed=(pl.col("n_followed") > 0).sum(), never=(pl.col("n_followed") == 0).sum())
     parts = {"followed": "token follows a trigger", "never": "follows none"}
-    return charts.stacked(charts.every_layer(counted), parts=parts, y_title="Values", colors=[charts.VIRIDIS[1], charts.VIRIDIS[3]])
+    return charts.stacked_bars(charts.every_layer(counted), parts=parts, y_title="Values", colors=[charts.VIRIDIS[1], charts.VIRIDIS[3]])
 
 
 def table2(frame: pl.DataFrame) -> "alt.Chart":
     """Precision of the best values, each under its address and token."""
     names = [f"{Neuron(layer, neuron)} {label(token)}" for layer, neuron, token in frame.select("layer", "neuron", "token").iter_rows()]
-    return charts.ranked(frame.with_columns(value=pl.Series(names)), y="value", x="precision_at_50", x_title="Precision@50", format="%")
+    return charts.ranked_bars(frame.with_columns(value=pl.Series(names)), y="value", x="precision_at_50", x_title="Precision@50", format="%")
 
 
 def fig7(frame: pl.DataFrame) -> "alt.LayerChart":
@@ -65,7 +65,7 @@ def fig7(frame: pl.DataFrame) -> "alt.LayerChart":
 def fig8(frame: pl.DataFrame) -> "alt.LayerChart":
     """Zero agreement, in both variants."""
     names = {"zero_agreement": "with the FFN’s output", "zero_agreement_block": "with the block’s output"}
-    return charts.compared(frame, names, y_title="Positions without agreement", format="~%")
+    return charts.column_lines(frame, names, y_title="Positions without agreement", format="~%")
 
 
 def fig8_agreeing(frame: pl.DataFrame) -> "alt.Chart":
@@ -91,4 +91,4 @@ def fig10(frame: pl.DataFrame) -> "alt.LayerChart":
 
 def fig11(frame: pl.DataFrame) -> "alt.Chart":
     parts = ("residual", "agreement", "composition", "ffn")
-    return charts.stacked(frame, parts={part: part for part in parts}, y_title="Positions", is_share=True)
+    return charts.stacked_bars(frame, parts={part: part for part in parts}, y_title="Positions", is_share=True)

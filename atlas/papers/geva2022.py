@@ -5,7 +5,7 @@ import polars as pl
 from atlas.papers import geva2022_charts as charts
 from atlas.papers.early_exit import early_exit
 from atlas.papers.items import Item, Paper
-from atlas.papers.words import NONE, at_layer, each, input_eliminations, mean, number, percent, proposed, ratio, total
+from atlas.papers.words import NONE, at_layer, describe_count, input_eliminations, mean, number, percent, proposal_note, ratio, total
 
 NO_EXTREME = "no dominant sub-update scores its candidate beyond the threshold; --threshold sets another"
 OTHER = "elimination of another token"
@@ -35,7 +35,7 @@ CONCEPTS = Item(
     chart=charts.concepts,
     caption=lambda f: (
         "Share of the top 30 tokens of values, of random vectors with the values' mean and standard deviation, and of whole FFN updates, that belong to "
-        f"a concept of at least 4 tokens.{proposed(f)}"
+        f"a concept of at least 4 tokens.{proposal_note(f)}"
     ),
     n=lambda f: "; ".join(f"{n:,} tokens of {vectors:,} {subject}s" for subject, vectors, n in f.select("subject", "n_vectors", "n_tokens").iter_rows()),
     columns={
@@ -54,7 +54,7 @@ FIG2 = Item(
     "Figure 2",
     needs=("annotated values",),
     chart=charts.fig2,
-    caption=lambda f: f"Share of the values' top 30 tokens in concepts of each kind, by layer.{proposed(f)}",
+    caption=lambda f: f"Share of the values' top 30 tokens in concepts of each kind, by layer.{proposal_note(f)}",
     n=lambda f: f"{total(f, 'n_tokens', 'tokens')} of {total(f, 'n_vectors', 'values')}",
     columns={"layer": "layer", "n_vectors": "values", "n_tokens": "tokens"} | {c: c for c in charts.CONCEPTS},
 )
@@ -68,7 +68,7 @@ DOMINANT_SHARE = Item(
         f"Share of the 10 dominant sub-updates, {percent(f['dominant_of_values'][0], 2)} of a layer's values, in the summed length of all: "
         "mean, largest and smallest over the positions."
     ),
-    n=lambda f: each(f, "n_positions", "traced positions"),
+    n=lambda f: describe_count(f, "n_positions", "traced positions"),
     exclusions="positions where every coefficient of the layer is 0",
     columns={
         "layer": "layer", "mean_share": "mean", "min_share": "smallest", "max_share": "largest", "dominant_of_values": "of the values",
@@ -104,7 +104,7 @@ FIG3 = Item(
         "smallest of the ten, averaged over the positions."
         f"{frozen_note(f)}"
     ),
-    n=lambda f: each(f, "n_positions", "traced positions"),
+    n=lambda f: describe_count(f, "n_positions", "traced positions"),
     columns={"layer": "layer", "selection": "sub-updates", **SCORED, "n_positions": "positions"},
     headline="the largest stands out in layers 4-11 (for GPT-2: 3-5); the last layers diverge",
 )
@@ -119,7 +119,7 @@ EVENTS = Item(
         "candidate, by layer. "
         f"{input_eliminations(f, 'n_eliminations', 'n_input_eliminations')} Those of another token have a line of their own."
     ),
-    n=lambda f: each(f, "n_positions", "traced positions"),
+    n=lambda f: describe_count(f, "n_positions", "traced positions"),
     exclusions="saturations at the last layer; of each position all eliminations but the one where the candidate falls furthest",
     columns={
         "layer": "layer",
@@ -130,7 +130,7 @@ EVENTS = Item(
         "n_positions": "positions",
     },
     headline="1,184 saturation and 1,909 elimination events from 2,000 examples (for GPT-2: 1,579 and 1,996)",
-    ours=lambda f: f"{total(f, 'n_saturations', 'and')} {total(f, 'n_eliminations', 'from')} {each(f, 'n_positions', 'positions')}",
+    ours=lambda f: f"{total(f, 'n_saturations', 'and')} {total(f, 'n_eliminations', 'from')} {describe_count(f, 'n_positions', 'positions')}",
 )
 
 TABLE4 = Item(
@@ -223,7 +223,7 @@ BAGS = (
 )
 
 
-def suppressed(frame: pl.DataFrame) -> str:
+def describe_suppression(frame: pl.DataFrame) -> str:
     """How far shares fall, relatively and in points with their intervals, and what that costs; random controls have no place in a sentence."""
     base = frame.filter(role="base")
     if base.is_empty():
@@ -253,7 +253,7 @@ def table5(scorer: str) -> Item:
             "with 95% intervals over templates of prompts, in the figure about the base's share and cut at 0; perplexity of other text under the arm; distinct "
             f"bigrams over all. {BAGS}"
         ),
-        n=lambda f: f"{each(f, 'n_continuations', 'continuations')} an arm, drawn after prompts of {each(f, 'n_clusters', 'templates')}",
+        n=lambda f: f"{describe_count(f, 'n_continuations', 'continuations')} an arm, drawn after prompts of {describe_count(f, 'n_clusters', 'templates')}",
         if_empty=f"the last experiment of suppression was not scored by {scorer}",
         columns={
             "name": "arm", "over": "over 0.5", "over_change": "to base", "over_low": "low", "over_high": "high", "score": "mean",
@@ -263,7 +263,7 @@ def table5(scorer: str) -> Item:
             "scored by Perspective, toxicity falls by 47% with ten values found by hand switched on, by 37% with self-debiasing and by 20% with a word filter"
         ),
         model="GPT-2",
-        ours=suppressed,
+        ours=describe_suppression,
     )  # fmt: skip
 
 
@@ -280,7 +280,7 @@ TABLE6 = Item(
         "traced sequences into halves. Sub-updates stand for clusters of their values, or of the values' scores over the vocabulary (logits). "
         "The paper's rule compares a text with taught events by their sub-updates at the layer asked about, or at the layer where each event saturates."
     ),
-    n=lambda f: f"{each(f, 'n_examples', 'positions')} predicted in a split",
+    n=lambda f: f"{describe_count(f, 'n_examples', 'positions')} predicted in a split",
     columns={
         "rule": "rule", "clusters": "clusters of", "accuracy": "accuracy", "accuracy_std": "sd", "saved_layers": "layers saved", "saved_layers_std": "sd ",
         "saved_share": "of all layers", "n_examples": "positions",

@@ -24,18 +24,18 @@ SUBJECTS = {"value": "values", "random_vector": "random|vectors", "ffn_update": 
 def concepts(frame: pl.DataFrame) -> "alt.Chart":
     """Shares of tokens by kind of concept, for values and what they are compared with."""
     shown = frame.with_columns(pl.col("subject").replace_strict(SUBJECTS))
-    return charts.stacked(shown, x="subject", parts={part: part for part in CONCEPTS[:-1]}, y_title="Tokens", is_share=True)
+    return charts.stacked_bars(shown, x="subject", parts={part: part for part in CONCEPTS[:-1]}, y_title="Tokens", is_share=True)
 
 
 def fig2(frame: pl.DataFrame) -> "alt.Chart":
     """Draw the shares of tokens by kind of concept, for the values of each layer."""
-    return charts.stacked(frame, parts={part: part for part in CONCEPTS}, y_title="Tokens", is_share=True, colors=CONCEPT_COLORS)
+    return charts.stacked_bars(frame, parts={part: part for part in CONCEPTS}, y_title="Tokens", is_share=True, colors=CONCEPT_COLORS)
 
 
 def dominant_share(frame: pl.DataFrame) -> "alt.LayerChart":
     """Share of the dominant sub-updates in the summed length."""
     names = {"max_share": "largest", "mean_share": "mean", "min_share": "smallest"}
-    return charts.compared(frame, names, y_title="Share of summed length", format="~%")
+    return charts.column_lines(frame, names, y_title="Share of summed length", format="~%")
 
 
 def fig3(frame: pl.DataFrame) -> "alt.LayerChart":
@@ -54,7 +54,7 @@ def fig3(frame: pl.DataFrame) -> "alt.LayerChart":
 def events(frame: pl.DataFrame) -> "alt.LayerChart":
     """Events of both kinds in each layer."""
     names = {"n_saturations": "saturations", "n_eliminations": "eliminations", "n_other_eliminations": "not of the input token"}
-    return charts.compared(frame, names, y_title="Events")
+    return charts.column_lines(frame, names, y_title="Events")
 
 
 def table4(frame: pl.DataFrame) -> "alt.Chart":
@@ -68,18 +68,18 @@ def table4(frame: pl.DataFrame) -> "alt.Chart":
 def extreme(frame: pl.DataFrame) -> "alt.Chart":
     """Extreme sub-updates in each layer, by what they do to the candidate."""
     parts = {"n_promoting": "promote the candidate", "n_demoting": "demote it"}
-    return charts.stacked(frame, parts=parts, y_title="Extreme sub-updates", colors=[charts.VIRIDIS[1], charts.VIRIDIS[3]])
+    return charts.stacked_bars(frame, parts=parts, y_title="Extreme sub-updates", colors=[charts.VIRIDIS[1], charts.VIRIDIS[3]])
 
 
 def extreme_clusters(frame: pl.DataFrame) -> "alt.Chart":
     """Extreme sub-updates of each cluster, named by its number and what it promotes."""
     names = [f"{cluster}: {labels(tokens)}" for cluster, tokens in frame.select("cluster", "tokens").iter_rows()]
-    return charts.ranked(frame.with_columns(name=pl.Series(names)), y="name", x="n_updates", x_title="Extreme sub-updates", format="d")
+    return charts.ranked_bars(frame.with_columns(name=pl.Series(names)), y="name", x="n_updates", x_title="Extreme sub-updates", format="d")
 
 
 def value_groups(frame: pl.DataFrame) -> "alt.Chart":
     """Share of each group in the extreme sub-updates."""
-    return charts.ranked(frame, y="value_group", x="updates_share", x_title="Share of extreme sub-updates", format="~%")
+    return charts.ranked_bars(frame, y="value_group", x="updates_share", x_title="Share of extreme sub-updates", format="~%")
 
 
 ARMS = {"base": "base", "treatment": "concept", "positive_control": "positive control", "random_control": "random values"}
@@ -121,4 +121,4 @@ def table5(frame: pl.DataFrame) -> "alt.LayerChart":
     )
     bar = drawn.mark_rule(strokeWidth=1).encode(y=alt.Y("low:Q"), y2="high:Q")
     label = drawn.mark_text(dx=6, dy=-5, align="left", fontSize=7).encode(y=y, text="strength:N")
-    return charts.themed(alt.layer(bar, point, label), width=charts.PAGE, height=200)
+    return charts.apply_print_theme(alt.layer(bar, point, label), width=charts.PAGE, height=200)

@@ -8,7 +8,7 @@ from atlas.papers import charts
 from atlas.papers.experimented import knockouts
 from atlas.papers.items import Item, Paper
 from atlas.papers.meng2022 import NOT_SAID
-from atlas.papers.words import each
+from atlas.papers.words import describe_count
 from atlas.questions import question
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ KNOCKOUT = Item(
     chart=curves,
     caption=lambda f: (
         f"What becomes of the probability of the answer where the last position cannot read the subject, the other tokens before it, or itself, in "
-        f"{each(f, 'window_layers', 'layers')} around each. Among the other tokens is the first, on which many heads rest. {NOT_SAID}"
+        f"{describe_count(f, 'window_layers', 'layers')} around each. Among the other tokens is the first, on which many heads rest. {NOT_SAID}"
     ),
-    n=lambda f: f"{each(f, 'n_prompts', 'prompts')} of {each(f, 'n_clusters', 'templates')}",
+    n=lambda f: f"{describe_count(f, 'n_prompts', 'prompts')} of {describe_count(f, 'n_clusters', 'templates')}",
     exclusions="prompts that the model answers otherwise",
     columns={
         "sources": "not read", "window_layers": "window", "layer": "layer", "n_prompts": "prompts", "n_clusters": "templates", "change": "change",

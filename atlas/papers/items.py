@@ -49,18 +49,18 @@ class Item:
     source: str = ""
 
     @property
-    def asked(self) -> Question | None:
+    def resolved_question(self) -> Question | None:
         """The question that gives the rows; None where `compute` does."""
         return None if self.compute else question(self.question or self.name)
 
     @property
     def heading(self) -> str:
-        return self.title or (self.asked.title if self.asked else "")
+        return self.title or (self.resolved_question.title if self.resolved_question else "")
 
     @property
     def sql(self) -> str:
         """The SQL of its question, or what stands for it."""
-        return self.source or (self.asked.sql if self.asked else "")
+        return self.source or (self.resolved_question.sql if self.resolved_question else "")
 
     @property
     def is_of_one_text(self) -> bool:
@@ -69,13 +69,13 @@ class Item:
 
     def arguments(self, choices: Mapping[str, object]) -> dict[str, object]:
         """Every argument by name: what is fixed, what is chosen as far as it is taken, and the question's defaults."""
-        defaults = {p.name: p.default_value for p in self.asked.parameters} if self.asked else dict.fromkeys(self.accepts)
+        defaults = {p.name: p.default_value for p in self.resolved_question.parameters} if self.resolved_question else dict.fromkeys(self.accepts)
         return {**defaults, **{name: value for name, value in choices.items() if name in defaults}, **self.fixed}
 
     def ask(self, a: "Atlas", choices: Mapping[str, object]) -> pl.DataFrame:
         """Ask for the item's rows, or compute them. Raises AtlasError if the atlas cannot give them."""
         arguments = self.arguments(choices)
-        return a.ask(self.asked.name, **arguments) if self.asked else self.compute(a, **arguments)  # type: ignore[misc]
+        return a.ask(self.resolved_question.name, **arguments) if self.resolved_question else self.compute(a, **arguments)  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Paper:
 
 
 @dataclass(frozen=True)
-class Made:
+class RenderedItem:
     """What became of an item: its rows and files, or the `reason` there are none; `is_failure` if that is no fault of the atlas's contents.
 
     `source` is the provenance of its files.

@@ -10,8 +10,8 @@ import polars as pl
 
 from atlas.papers import khandelwal2020_charts as charts
 from atlas.papers.items import Item, Paper
-from atlas.papers.retrieved import MIXTURES, asked, mixtures
-from atlas.papers.words import each, number
+from atlas.papers.retrieved import MIXTURES, mixtures, read_retrieval_rows
+from atlas.papers.words import describe_count, number
 from atlas.questions import question
 
 NEEDS = ("keys", "prediction", "retrieval")
@@ -60,13 +60,13 @@ def of_mixtures(frame: pl.DataFrame) -> str:
 
 
 def queries(frame: pl.DataFrame) -> str:
-    return f"{each(frame, 'n_queries', 'tune queries')}, {each(frame, 'n_others', 'of them no near-copies')}"
+    return f"{describe_count(frame, 'n_queries', 'tune queries')}, {describe_count(frame, 'n_others', 'of them no near-copies')}"
 
 
 def of_retrieval(item: Item) -> Item:
     """Give the item the rows, title and SQL of the question of its name, which asks about one retrieval."""
     of = question(item.name)
-    return replace(item, compute=partial(asked, question=item.name), accepts=("retrieval",), title=of.title, source=of.sql)
+    return replace(item, compute=partial(read_retrieval_rows, question=item.name), accepts=("retrieval",), title=of.title, source=of.sql)
 
 
 TABLE1 = of_retrieval(Item(
@@ -124,7 +124,7 @@ FIG7 = Item(
         "Perplexity of the tune queries where the model is mixed with n-grams instead of neighbours, by the share λ of either. The test queries are scored "
         "with the best λ. N-grams count every document of their text whole, which may be more than the store has."
     ),
-    n=lambda f: f"{each(f, 'n_queries', 'tune queries')}, {each(f, 'n_test', 'test queries')}",
+    n=lambda f: f"{describe_count(f, 'n_queries', 'tune queries')}, {describe_count(f, 'n_test', 'test queries')}",
     exclusions="queries that n-grams do not predict; in the figure any λ that leaves a token without probability",
     if_empty="n-grams predict none of the retrieval's queries; ingest their text with --ngram-split and the name of a split that was counted",
     columns={"mixture": "mixed with", "weight": "λ", "perplexity": "perplexity", "is_chosen": "chosen", "test_perplexity": "test", "n_queries": "n"},

@@ -19,15 +19,15 @@ def neighbours(frame: pl.DataFrame) -> "alt.LayerChart":
 
     ks = frame["k"].to_list()
     axis = alt.Axis(values=ks, format="d", grid=False)
-    return drawn(frame, "k", alt.X("k:Q", title="Neighbours k", scale=alt.Scale(type="log", base=2, domain=[min(ks), max(ks)]), axis=axis))
+    return draw_query_lines(frame, "k", alt.X("k:Q", title="Neighbours k", scale=alt.Scale(type="log", base=2, domain=[min(ks), max(ks)]), axis=axis))
 
 
 def weights(frame: pl.DataFrame) -> "alt.LayerChart":
     """Perplexity over λ; where a mixture gives a token nothing there is no point."""
-    return drawn(frame, "weight", weight_axis())
+    return draw_query_lines(frame, "weight", weight_axis())
 
 
-def drawn(frame: pl.DataFrame, over: str, x: "alt.X") -> "alt.LayerChart":
+def draw_query_lines(frame: pl.DataFrame, over: str, x: "alt.X") -> "alt.LayerChart":
     """Draw a line for all queries, and one for those that are no near-copies."""
     long = frame.select(over, *QUERIES).rename(QUERIES).unpivot(index=over, variable_name="queries", value_name="perplexity")
     return perplexities(long, "queries", list(QUERIES.values()), x)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import accumulate
 
-from atlas.export.visible import visible
+from atlas.export.visible import visible_text
 
 LONGEST = 24
 """Characters of a label; the table has the whole text."""
@@ -26,20 +26,20 @@ MARKS = {"␣": "\u00b7", "↵": "\\n", "→": "\\t"}
 
 def label(text: str) -> str:
     """`text` with spaces at its ends as ·, characters that fonts may lack as U+XXXX, and no longer than LONGEST characters."""
-    return cropped(parts(text[:READ]))
+    return crop_label(parts(text[:READ]))
 
 
 def labels(texts: Iterable[str]) -> str:
     """Several in one label, with spaces between them."""
-    return cropped([part for text in texts for part in (*parts(text[:READ]), " ")][:-1])
+    return crop_label([part for text in texts for part in (*parts(text[:READ]), " ")][:-1])
 
 
 def parts(text: str) -> list[str]:
     """List what stands for each character; none of these is ever cut within."""
-    return [character_label(c) for c in visible(text)]
+    return [character_label(c) for c in visible_text(text)]
 
 
-def cropped(shown: list[str]) -> str:
+def crop_label(shown: list[str]) -> str:
     if sum(map(len, shown)) <= LONGEST:
         return "".join(shown)
     ends = list(accumulate(map(len, shown)))

@@ -6,7 +6,7 @@ from atlas.export.visible import visible_line
 from atlas.papers import meng2022_charts as charts
 from atlas.papers.experimented import averages, trace_of
 from atlas.papers.items import Item, Paper
-from atlas.papers.words import each, number
+from atlas.papers.words import describe_count, number
 from atlas.questions import question
 
 NOT_SAID = (
@@ -40,7 +40,7 @@ def of_roles(frame: pl.DataFrame) -> str:
     )
 
 
-def largest(frame: pl.DataFrame) -> str:
+def describe_largest_effects(frame: pl.DataFrame) -> str:
     """Of each site the role and the layer with the largest mean effect."""
     best = frame.sort("effect", descending=True, maintain_order=True).unique("site", keep="first", maintain_order=True)
     found = [f"{row['site']} {row['effect']:.1%} at {row['role']}, layer {row['layer']}" for row in best.rows(named=True)]
@@ -53,7 +53,7 @@ TRACE = Item(
     needs=("tracing",),
     chart=charts.trace,
     caption=one_prompt,
-    n=lambda f: f"{each(f, 'n_draws', 'draws')} of noise, the same for each of {f.height:,} states",
+    n=lambda f: f"{describe_count(f, 'n_draws', 'draws')} of noise, the same for each of {f.height:,} states",
     exclusions="nothing of the prompt; layers that were not asked for",
     columns={
         "site": "site", "window_layers": "window", "layer": "layer", "index": "index", "token": "token", "role": "role", "prob": "p", "prob_se": "se",
@@ -71,13 +71,13 @@ AVERAGE = Item(
     needs=("tracing",),
     chart=charts.average,
     caption=of_roles,
-    n=lambda f: f"{each(f, 'n_prompts', 'prompts')} of {each(f, 'n_clusters', 'templates')}",
+    n=lambda f: f"{describe_count(f, 'n_prompts', 'prompts')} of {describe_count(f, 'n_clusters', 'templates')}",
     exclusions="prompts that the model answers otherwise",
     columns={
         "site": "site", "window_layers": "window", "role": "role", "layer": "layer", "n_prompts": "prompts", "n_clusters": "templates", "effect": "AIE",
         "effect_se": "se", "total_effect": "ATE",
     },
-    ours=largest,
+    ours=describe_largest_effects,
     compute=averages,
     accepts=("experiment",),
     title="Where does putting a state back bring answers back on average, by the token's role?",

@@ -75,7 +75,7 @@ def heat_map(frame: pl.DataFrame, names: Sequence[str], title: str) -> "alt.Laye
     # with the axis of the cells: of several that are merged another's rules would hold
     border = alt.Chart(stretches).mark_rect(fill=None, stroke="#333333", strokeWidth=0.5).encode(x=x, x2="x2:Q", y=alt.value(0), y2=alt.value("height"))
     over = alt.Chart(heads).mark_text(dy=-6, fontSize=8, color="#767676").encode(x=x, y=alt.value(0), text="site:N")
-    return charts.themed(alt.layer(cells, border, over), width=charts.PAGE, height=AROUND + ROW * len(names))
+    return charts.apply_print_theme(alt.layer(cells, border, over), width=charts.PAGE, height=AROUND + ROW * len(names))
 
 
 def columns_of(layers: Sequence[int]) -> dict[int, int]:

@@ -102,7 +102,7 @@ NEEDS = {
 }
 
 
-def missing(con: duckdb.DuckDBPyConnection, path: str, needs: Iterable[str], corpus: object) -> str | None:
+def describe_unmet_need(con: duckdb.DuckDBPyConnection, path: str, needs: Iterable[str], corpus: object) -> str | None:
     """Name the first need that this atlas does not meet, and the command that would meet it; None if all are met."""
     for name in needs:
         need = NEEDS[name]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from atlas.export.html import html_table
 from atlas.export.visible import visible_line
-from atlas.papers.items import Made, Paper
-from atlas.papers.printed import comparison, cut_note, printed
+from atlas.papers.items import Paper, RenderedItem
+from atlas.papers.printed import comparison, cut_note, printed_table
 
 ARTICLE = re.compile(r'<article id="(\w+)">(.*?)</article>', re.DOTALL)
 """Of text in it, every < is escaped."""
@@ -19,7 +19,7 @@ DRAWN_WIDTH = {234: 468, 486: 816}
 """Widths of a figure in pt and, on the page, in px."""
 
 
-def page(paper: Paper, made: Sequence[Made], atlas_name: str, setting: str, out: Path, former: str = "") -> str:
+def page(paper: Paper, made: Sequence[RenderedItem], atlas_name: str, setting: str, out: Path, former: str = "") -> str:
     """Build the whole file, UTF-8. Links are relative to the folder `out`. Of `former`, the page that is there already, the other papers are kept."""
     style = (files("atlas.papers") / "page.css").read_text(encoding="utf-8")
     head = f'<meta charset="utf-8">\n<meta name="viewport" content="width=device-width">\n<title>Figures and tables</title>\n<style>\n{style}</style>'
@@ -28,7 +28,7 @@ def page(paper: Paper, made: Sequence[Made], atlas_name: str, setting: str, out:
     return "\n".join(["<!DOCTYPE html>", f'<html lang="en">\n<head>\n{head}\n</head>\n<body>', *body, "</body>\n</html>\n"])
 
 
-def article(paper: Paper, made: Sequence[Made], atlas_name: str, setting: str, out: Path) -> str:
+def article(paper: Paper, made: Sequence[RenderedItem], atlas_name: str, setting: str, out: Path) -> str:
     """Build what the page says of one paper."""
     head = [f"<h1>{text(paper.citation)}</h1>", f'<p class="dim">From {text(atlas_name)}. {text(setting)}</p>', f'<p class="dim">{text(paper.note)}</p>']
     return "\n".join(["", *head, contents(made), *(section(paper, m, out) for m in made), ""])
@@ -39,29 +39,29 @@ def text(plain: str) -> str:
     return escape(visible_line(plain))
 
 
-def contents(made: Sequence[Made]) -> str:
+def contents(made: Sequence[RenderedItem]) -> str:
     lines = [f'<li><a href="#{m.item.name}">{text(m.item.place)}</a> {text(m.item.heading)}{"" if m.frame is not None else " (not here)"}</li>' for m in made]
     return f'<nav aria-label="Items"><ul class="items">\n{"".join(lines)}\n</ul></nav>'
 
 
-def section(paper: Paper, m: Made, out: Path) -> str:
+def section(paper: Paper, m: RenderedItem, out: Path) -> str:
     head = f'<section id="{m.item.name}">\n<h2>{text(m.item.heading)}</h2>\n<p class="dim place">{text(m.item.place)} · {m.item.name}</p>'
     inside = [f'<p class="none">{text(m.reason or "")}</p>'] if m.frame is None else item_parts(paper, m, out)
     return "\n".join([head, *inside, "</section>"])
 
 
-def item_parts(paper: Paper, m: Made, out: Path) -> list[str]:
+def item_parts(paper: Paper, m: RenderedItem, out: Path) -> list[str]:
     assert m.frame is not None
     facts = [("n", m.item.n(m.frame)), ("Left out", m.item.exclusions)]
     facts += [(("Paper", "Here")[i], line) for i, line in enumerate(comparison(m.frame, m.item, paper))]
     rows = "".join(f"<dt>{name}</dt><dd>{text(value)}</dd>" for name, value in facts)
-    table = f'<div class="scroll" tabindex="0" role="region" aria-label="Table">\n{html_table(printed(m.frame, m.item))}\n</div>'
+    table = f'<div class="scroll" tabindex="0" role="region" aria-label="Table">\n{html_table(printed_table(m.frame, m.item))}\n</div>'
     sql = f"<details><summary>{'SQL' if m.item.compute is None else 'Source'}</summary><pre>{escape(m.item.sql)}</pre></details>"
     cut = f'<p class="dim">{cut_note(m.frame)} CSV and Parquet hold all.</p>' if cut_note(m.frame) else ""
     return [figure(m), f"<dl>{rows}</dl>", table, cut, links(m, out), sql]
 
 
-def figure(m: Made) -> str:
+def figure(m: RenderedItem) -> str:
     """Embed the drawing in the page as an image of its own, so that the ids of two drawings cannot meet; without a drawing, give the caption alone."""
     if "svg" not in m.files:
         return f"<p>{text(m.caption)}</p>"
@@ -72,7 +72,7 @@ def figure(m: Made) -> str:
     return f"<figure>{drawn}\n<figcaption>{text(m.caption)}</figcaption></figure>"
 
 
-def links(m: Made, out: Path) -> str:
+def links(m: RenderedItem, out: Path) -> str:
     found = [f'<a href="{path.relative_to(out).as_posix()}">{suffix}</a>' for suffix, path in m.files.items()]
     where = next(iter(m.files.values()))
     found.append(f'<a href="{where.relative_to(out).as_posix()}.provenance.json">provenance</a>')

@@ -8,7 +8,7 @@ import polars as pl
 from atlas.export.cells import display, plain_rows
 from atlas.export.terminal import LEFT_CROPPED
 from atlas.frames import fetch
-from atlas.notes import few
+from atlas.notes import note_small_counts
 from atlas.papers.items import Item, Paper
 
 ROWS = 40
@@ -29,14 +29,14 @@ TAILS = {*LEFT_CROPPED, "example"}
 """Columns of which the end is kept."""
 
 
-def printed(frame: pl.DataFrame, item: Item) -> pl.DataFrame:
+def printed_table(frame: pl.DataFrame, item: Item) -> pl.DataFrame:
     """Select the rows and columns of a printed table, under their headings; long text is cut with … at the side away from the token."""
     shown = frame.head(ROWS).select(list(item.columns))
-    cut = [short(shown[c], at_start=c in TAILS) for c in shown.columns if not shown.schema[c].is_numeric()]
+    cut = [shorten_cells(shown[c], at_start=c in TAILS) for c in shown.columns if not shown.schema[c].is_numeric()]
     return shown.with_columns(cut).rename(dict(item.columns))
 
 
-def short(cells: pl.Series, *, at_start: bool) -> pl.Series:
+def shorten_cells(cells: pl.Series, *, at_start: bool) -> pl.Series:
     """Text as it is or cut; of a list its members, each with its hidden characters visible, joined and cut."""
 
     def one(cell: object) -> object:
@@ -55,7 +55,7 @@ def caption(frame: pl.DataFrame, item: Item, arguments: Mapping[str, object], se
     the file beside the atlas that is asked.
     """
     given = ", ".join(f"{name} = {value}" for name, value in arguments.items() if value is not None and name != "corpus")
-    said = f"Note: {note}" if item.asked and (note := few(item.asked, frame)) else ""
+    said = f"Note: {note}" if item.resolved_question and (note := note_small_counts(item.resolved_question, frame)) else ""
     parts = [item.caption(frame), f"Asked with {given}." if given else "", said, f"n: {item.n(frame)}.", setting, active if item.assumes_relu else ""]
     parts.append(others and f"Note: {others}.")
     return " ".join(part for part in parts if part)

@@ -7,7 +7,7 @@ import polars as pl
 from atlas.address import Head
 from atlas.papers import probed_charts as charts
 from atlas.papers.items import Item, Paper
-from atlas.papers.words import each, percent
+from atlas.papers.words import describe_count, percent
 
 STATES = "Layer 0 resid_pre is the embedding; every other row is the state that leaves its layer."
 
@@ -74,11 +74,13 @@ def relations(frame: pl.DataFrame) -> str:
 
 
 def words(frame: pl.DataFrame) -> str:
-    return f"{each(frame, 'n_train', 'words to learn from')}, {each(frame, 'n_test', 'words of the test')}, {each(frame, 'n_classes', 'labels')}"
+    of = {"n_train": "words to learn from", "n_test": "words of the test", "n_classes": "labels"}
+    return ", ".join(describe_count(frame, column, unit) for column, unit in of.items())
 
 
 def sentences(frame: pl.DataFrame) -> str:
-    return f"{each(frame, 'n_train', 'sentences to learn from')}, {each(frame, 'n_test', 'sentences of the test')}, {each(frame, 'n_edges', 'edges')}"
+    of = {"n_train": "sentences to learn from", "n_test": "sentences of the test", "n_edges": "edges"}
+    return ", ".join(describe_count(frame, column, unit) for column, unit in of.items())
 
 
 TABLE2 = Item(
@@ -177,7 +179,7 @@ HEADS = Item(
         "beside the word that lies before it as far as is commonest. Heads and distances are chosen by some documents and scored on others. A causal model "
         "looks back alone, so that relations are apart by which word comes first."
     ),
-    n=lambda f: each(f.filter(relation="any"), "n_test", "pairs of words of the test at most in a row"),
+    n=lambda f: describe_count(f.filter(relation="any"), "n_test", "pairs of words of the test at most in a row"),
     exclusions="relations with fewer than 20 pairs in the test; words at index 0 and words that no token ends with",
     if_empty="no relation has 20 pairs of words in the test",
     columns={

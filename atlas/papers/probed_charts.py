@@ -45,10 +45,10 @@ def over_blocks(frame: pl.DataFrame, names: dict[str, str], title: str, format: 
 
     blocks = last_run(frame).with_columns(blocks=pl.when(pl.col("site") == "resid_pre").then(0).otherwise(pl.col("layer") + 1))
     x = alt.X("blocks:Q", title="Blocks read", axis=alt.Axis(tickMinStep=1, grid=False))
-    return charts.lines(long(blocks, "blocks", names), x=x, y="value", y_title=title, series="series", order=list(names.values()), format=format)
+    return charts.lines(unpivot_columns(blocks, "blocks", names), x=x, y="value", y_title=title, series="series", order=list(names.values()), format=format)
 
 
-def long(frame: pl.DataFrame, over: str, names: dict[str, str]) -> pl.DataFrame:
+def unpivot_columns(frame: pl.DataFrame, over: str, names: dict[str, str]) -> pl.DataFrame:
     return frame.select(over, *names).rename(names).unpivot(index=over, variable_name="series", value_name="value").drop_nulls()
 
 
@@ -68,4 +68,4 @@ def ranks(frame: pl.DataFrame) -> "alt.LayerChart":
 def relations(frame: pl.DataFrame) -> "alt.Chart":
     """By how much the best head of each of the commonest relations is above the best offset."""
     rows = last_run(frame).head(MOST).with_columns(named=pl.format("{}, at the {}", "relation", "looks_at")).sort("gain", descending=True, maintain_order=True)
-    return charts.ranked(rows, y="named", x="gain", x_title="Share of pairs above the best offset", format=".0%")
+    return charts.ranked_bars(rows, y="named", x="gain", x_title="Share of pairs above the best offset", format=".0%")

@@ -74,7 +74,7 @@ ORDER BY is_chosen DESC, u.mixture, u.weight
 """Of queries that n-grams predict too: perplexity of each mixture with the model for every weight; of test queries with the one best for tune queries."""
 
 
-def chosen(a: "Atlas", retrieval: int | None) -> int:
+def choose_retrieval(a: "Atlas", retrieval: int | None) -> int:
     """AtlasError where the atlas has the keys of none."""
     found = a.sql(LAST).item() if retrieval is None else retrieval
     if found is None:
@@ -82,14 +82,14 @@ def chosen(a: "Atlas", retrieval: int | None) -> int:
     return int(found)
 
 
-def asked(a: "Atlas", question: str, retrieval: int | None = None) -> pl.DataFrame:
+def read_retrieval_rows(a: "Atlas", question: str, retrieval: int | None = None) -> pl.DataFrame:
     """Read a question's rows for one retrieval, with a column retrieval."""
-    retrieval = chosen(a, retrieval)
+    retrieval = choose_retrieval(a, retrieval)
     return read_answer(a.con, question, retrieval=retrieval).with_columns(pl.lit(retrieval).alias("retrieval"))
 
 
 def mixtures(a: "Atlas", retrieval: int | None = None) -> pl.DataFrame:
     """Read the rows of the model mixed with 3-grams, 5-grams and neighbours (MIXTURES), with a column retrieval."""
-    retrieval = chosen(a, retrieval)
+    retrieval = choose_retrieval(a, retrieval)
     check_arguments(a.con, {"retrieval": retrieval})
     return a.sql(MIXTURES.format(retrieval=retrieval)).with_columns(pl.lit(retrieval).alias("retrieval"))

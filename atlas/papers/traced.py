@@ -43,7 +43,7 @@ class Examples(NamedTuple):
         return self.after.shape[1]
 
     @property
-    def saturated_at(self) -> np.ndarray:
+    def saturation_layers(self) -> np.ndarray:
         """The layer from which on the final prediction leads at resid_post, [n]."""
         stays = np.logical_and.accumulate((self.after == self.final[:, None])[:, ::-1], axis=1)
         return self.n_layers - stays.sum(1)
@@ -51,10 +51,10 @@ class Examples(NamedTuple):
     @property
     def is_event(self) -> np.ndarray:
         """Whether an FFN, not attention, brought it there, [n]; the last layer counts here, so that the rule knows when to wait."""
-        at = self.saturated_at[:, None]
+        at = self.saturation_layers[:, None]
         return np.take_along_axis(self.before, at, 1)[:, 0] != self.final
 
-    def chosen(self, rows: np.ndarray) -> Self:
+    def select_rows(self, rows: np.ndarray) -> Self:
         return type(self)(*(column[rows] for column in self))
 
 

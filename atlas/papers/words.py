@@ -18,7 +18,7 @@ def total(frame: pl.DataFrame, column: str, what: str) -> str:
     return f"{int(frame[column].sum()):,} {what}"
 
 
-def each(frame: pl.DataFrame, column: str, what: str) -> str:
+def describe_count(frame: pl.DataFrame, column: str, what: str) -> str:
     """'320 traced positions': a count that every row has, the largest where they differ."""
     return f"{int(frame[column].max() or 0):,} {what}"  # type: ignore[arg-type]
 
@@ -53,6 +53,6 @@ def input_eliminations(frame: pl.DataFrame, n: str, n_input: str) -> str:
     return f"Of the {total(frame, n, 'eliminations')} {total(frame, n_input, 'take down the input token, the very token that was just read')}."
 
 
-def proposed(frame: pl.DataFrame) -> str:
+def proposal_note(frame: pl.DataFrame) -> str:
     """Word the note that the program proposed what people would have found; empty where it did not."""
     return " Proposed by the program, not found by a person." if (frame["annotator_kind"] == "proposed").any() else ""

@@ -11,14 +11,14 @@ from atlas.api import Atlas
 from atlas.export.figures import FIGURE_FORMATS, render_figure
 from atlas.export.files import write_file
 from atlas.export.formats import save_bytes
-from atlas.papers.items import Item, Made, Paper
+from atlas.papers.items import Item, Paper, RenderedItem
 from atlas.papers.make import TABLE_FORMATS, Choices, make_item, table_bytes
 from atlas.papers.page import ARTICLE, page
 from atlas.papers.printed import setting_of
 from schema.errors import AtlasError
 
 
-def write_paper(a: Atlas, paper: Paper, out: Path, choices: Choices, *, only: Collection[str], report: Callable[[str], None]) -> list[Made]:
+def write_paper(a: Atlas, paper: Paper, out: Path, choices: Choices, *, only: Collection[str], report: Callable[[str], None]) -> list[RenderedItem]:
     """Write the paper's items (or those named in `only`) and index.html into the folder `out`; `report` is told each name as its turn comes.
 
     An item that this atlas cannot give, or that fails, does not stop the others, and other papers stay on the page.
@@ -38,7 +38,7 @@ def write_paper(a: Atlas, paper: Paper, out: Path, choices: Choices, *, only: Co
     return made
 
 
-def summary(made: Sequence[Made]) -> pl.DataFrame:
+def summary(made: Sequence[RenderedItem]) -> pl.DataFrame:
     """One row per item: where the paper has it, rows, seconds, and the files or the reason there are none."""
     rows = [(m.item.name, m.item.place, m.frame.height if m.frame is not None else None, round(m.seconds, 2), m.reason or " ".join(m.files)) for m in made]
     return pl.DataFrame(rows, schema={"item": str, "place": str, "rows": int, "seconds": float, "files, or why there are none": str}, orient="row")
@@ -52,7 +52,7 @@ def folders(out: Path) -> None:
         raise AtlasError(f"cannot make the folder {out}: {error.strerror}") from error
 
 
-def write_item(a: Atlas, item: Item, out: Path, choices: Choices) -> Made:
+def write_item(a: Atlas, item: Item, out: Path, choices: Choices) -> RenderedItem:
     start = time.monotonic()
     made = make_item(a, item, choices)
     if made.frame is None:
@@ -60,14 +60,14 @@ def write_item(a: Atlas, item: Item, out: Path, choices: Choices) -> Made:
     return replace(made, files={**write_tables(made, out), **write_figures(made, made.frame, out)}, seconds=time.monotonic() - start)
 
 
-def write_tables(made: Made, out: Path) -> dict[str, Path]:
+def write_tables(made: RenderedItem, out: Path) -> dict[str, Path]:
     files = {suffix: out / "tables" / f"{made.item.name}.{suffix}" for suffix in TABLE_FORMATS}
     for suffix, path in files.items():
         save_bytes(table_bytes(made, suffix), path, made.source)
     return files
 
 
-def write_figures(made: Made, frame: pl.DataFrame, out: Path) -> dict[str, Path]:
+def write_figures(made: RenderedItem, frame: pl.DataFrame, out: Path) -> dict[str, Path]:
     if made.item.chart is None:
         return {}
     chart = made.item.chart(frame)

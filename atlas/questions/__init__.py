@@ -140,24 +140,24 @@ def question(name: str) -> Question:
     """Find the question of that name. Raises AtlasError, with the nearest, if there is none."""
     if name in questions():
         return questions()[name]
-    raise AtlasError(unknown(name))
+    raise AtlasError(explain_unknown_name(name))
 
 
-def unknown(name: str) -> str:
+def explain_unknown_name(name: str) -> str:
     """Word the refusal of a name that no question has, with what else to ask: near names, titles that have the word, or how to ask about a token."""
-    near = called_like(name) or [q.name for q in matching(name)][:5]
+    near = similar_names(name) or [q.name for q in find_questions(name)][:5]
     if near:
         return f"no question '{name}'; did you mean {', '.join(near)}?"
     about = f"neurons_promoting('{name}'), neurons_triggered_by('{name}') or neurons_with_words('{name}')"
     return f"no question '{name}', in names and titles. If it is a word of the text: {about}. `atlas questions` lists all"
 
 
-def called_like(name: str, likeness: float = 0.6) -> list[str]:
+def similar_names(name: str, likeness: float = 0.6) -> list[str]:
     """Names of questions that one may have been meant by, the nearest first; likeness: from 0 to 1, of equal names."""
     return get_close_matches(name, questions(), n=3, cutoff=likeness)
 
 
-def matching(words: str) -> list[Question]:
+def find_questions(words: str) -> list[Question]:
     """Questions with all the words in name, title or source, upper and lower case alike."""
     return [q for q in questions().values() if all(word in f"{q.name} {q.title} {q.source}".lower() for word in words.lower().split())]
 

@@ -6,11 +6,11 @@ is nested deeply.
 """
 
 
-def named(names: str) -> frozenset[str]:
+def parse_names(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-FUNCTIONS = named("""
+FUNCTIONS = parse_names("""
 __between __cast abs acos acosh add age aggregate ago alias any_value apply approx_count_distinct approx_quantile approx_top_k arbitrary arg_max
 arg_max_null arg_max_nulls_last arg_min arg_min_null arg_min_nulls_last argmax argmin array_agg array_aggr array_aggregate array_append array_apply
 array_cat array_concat array_contains array_cosine_distance array_cosine_similarity array_cross_product array_distance array_distinct
@@ -101,7 +101,7 @@ SIGNS = frozenset(
 )
 """The operators, which DuckDB binds as functions of these names."""
 
-TABLE_FUNCTIONS = named("""
+TABLE_FUNCTIONS = parse_names("""
 duckdb_columns duckdb_constraints duckdb_functions duckdb_indexes duckdb_keywords duckdb_schemas duckdb_sequences duckdb_tables duckdb_types
 duckdb_views generate_series json_each json_tree pragma_collations pragma_version range repeat repeat_row unnest
 """)
@@ -114,14 +114,14 @@ CATALOGS = frozenset({"lake", "older", "system", "temp"})
 
 SCHEMAS = frozenset({"main", "information_schema", "pg_catalog"})
 
-OPERATORS = named("""
+OPERATORS = parse_names("""
 AGGREGATE_AND_GROUP_BY ANY_JOIN ASOF_JOIN CHUNK_GET COMPARISON_JOIN CROSS_PRODUCT CTE_REF DELIM_GET DELIM_JOIN DEPENDENT_JOIN DISTINCT DUMMY_SCAN
 EMPTY_RESULT EXCEPT EXPRESSION_GET FILTER GET INTERSECT JOIN LIMIT MATERIALIZED_CTE ORDER_BY PIVOT POSITIONAL_JOIN PROJECTION RECURSIVE_CTE SAMPLE
 TOP_N UNION UNNEST WINDOW
 """)
 """Operators of a bound plan, LOGICAL_ before each."""
 
-EXPRESSIONS = named("""
+EXPRESSIONS = parse_names("""
 AGGREGATE BETWEEN CASE CAST COLUMN_REF COMPARISON CONJUNCTION CONSTANT DEFAULT FUNCTION LAMBDA LAMBDA_REF OPERATOR REF UNNEST WINDOW
 """)
 """Expressions of a bound plan, BOUND_ before each."""

@@ -53,7 +53,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Bounded:
+class BoundedStatement:
     """A statement as it is run: `judged` is its SELECT, `lines` by how many its lines were moved down."""
 
     sql: str
@@ -71,7 +71,7 @@ def run_select(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters 
 
     require_limits(max_rows, timeout)
     with own_cursor(con) as cursor:
-        table = within(cursor, timeout, lambda: select_table(cursor, sql, parameters, max_rows))
+        table = run_with_timeout(cursor, timeout, lambda: select_table(cursor, sql, parameters, max_rows))
     frame = frame_of(table)
     return Result(frame.head(max_rows), frame.height > max_rows)
 
@@ -86,10 +86,10 @@ def require_limits(max_rows: int, timeout: float) -> None:
 
 def select_table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters, max_rows: int) -> "pa.Table":
     """Judge a statement and run it: at most `max_rows` rows and one more. Raises as `run_select` does, but for the time."""
-    from atlas.cursors import read_arrow, translated
+    from atlas.cursors import read_arrow, translate_duckdb_errors
 
-    with translated():
-        statement = bounded(cursor, sql, max_rows)
+    with translate_duckdb_errors():
+        statement = bound_statement(cursor, sql, max_rows)
         try:
             judge(cursor, statement.judged, parameters)
             return read_arrow(cursor, statement.sql, parameters)
@@ -97,17 +97,17 @@ def select_table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Parame
             raise type(error)(LINE_NUMBER.sub(lambda line: f"LINE {int(line[1]) - statement.lines}:", str(error))) from error
 
 
-def bounded(cursor: duckdb.DuckDBPyConnection, sql: str, max_rows: int) -> Bounded:
+def bound_statement(cursor: duckdb.DuckDBPyConnection, sql: str, max_rows: int) -> BoundedStatement:
     """Limit the rows of the one reading statement in `sql`. Raises QueryRefused for none, several, or one that does anything else."""
     if len(sql) > LONGEST or UNREADABLE.search(sql):
         raise QueryRefused(f"write one SELECT statement of at most {LONGEST:,} characters, in UTF-8 and without NUL")
     statement = only_statement(cursor, sql)
     body = before_semicolon(statement.query)
     if statement.type == duckdb.StatementType.EXPLAIN:
-        return explained(cursor, body)
+        return parse_explain(cursor, body)
     # the line break ends a trailing comment
     select = f"SELECT * FROM (\n{body}\n) LIMIT {max_rows + 1}"
-    return Bounded(select, select, 1)
+    return BoundedStatement(select, select, 1)
 
 
 def only_statement(cursor: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
@@ -126,14 +126,14 @@ def only_statement(cursor: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statem
     return statements[0]
 
 
-def explained(cursor: duckdb.DuckDBPyConnection, body: str) -> Bounded:
+def parse_explain(cursor: duckdb.DuckDBPyConnection, body: str) -> BoundedStatement:
     """Split an EXPLAIN, with or without ANALYZE, from its one SELECT: what it explains is judged, and run as it was judged."""
     head = EXPLAIN.match(body)
     select = body[head.end() :] if head else ""
     if head is None or only_statement(cursor, select).type != duckdb.StatementType.SELECT:
         raise QueryRefused("refused: EXPLAIN explains one SELECT statement here")
     lines = "\n" * body[: head.start(1)].count("\n")
-    return Bounded(f"{lines}{head[1]} {select.lstrip()}", "\n" * body[: head.end()].count("\n") + select, 0)
+    return BoundedStatement(f"{lines}{head[1]} {select.lstrip()}", "\n" * body[: head.end()].count("\n") + select, 0)
 
 
 def before_semicolon(statement: str) -> str:
@@ -143,15 +143,15 @@ def before_semicolon(statement: str) -> str:
     return text[:end].decode()
 
 
-def within(cursor: duckdb.DuckDBPyConnection, timeout: float, run: Callable[[], T]) -> T:
+def run_with_timeout(cursor: duckdb.DuckDBPyConnection, timeout: float, run: Callable[[], T]) -> T:
     """Run, and stop after `timeout` seconds."""
     try:
         return interruptible(cursor, run, timeout)
     except TimeoutError as error:
-        raise QueryTimeout(past(timeout)) from error
+        raise QueryTimeout(timeout_message(timeout)) from error
 
 
-def past(timeout: float) -> str:
+def timeout_message(timeout: float) -> str:
     """Word the error of a statement that took too long."""
     return f"stopped after {timeout:g} s; filter by the leading columns (corpus_id, layer, neuron), or allow more time"
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from difflib import SequenceMatcher
 from itertools import islice
 
-from atlas.questions import called_like, questions
+from atlas.questions import questions, similar_names
 from schema.errors import AtlasError
 
 MISSING_COLUMN = re.compile(r'does not have a column named "([^"]+)"|Referenced column "([^"]+)" (?:was )?not found')
@@ -21,7 +21,7 @@ NAMED, READ = 3, 20
 
 
 @contextmanager
-def hinted(sql: str) -> Iterator[None]:
+def add_hints(sql: str) -> Iterator[None]:
     """Add a hint to an AtlasError of the block, where there is one."""
     try:
         yield
@@ -40,7 +40,7 @@ def hint(sql: str, message: str) -> str:
     if table and (asked := questions().get(table[1].lower())):
         return f"It is a question, whose arguments stand in parentheses: FROM {asked.signature}"
     refused = REFUSED_FUNCTION.search(message)
-    if refused and (near := called_like(refused[1], MISSPELT)):
+    if refused and (near := similar_names(refused[1], MISSPELT)):
         return f"No question is called so; did you mean {', '.join(near)}?"
     missing = MISSING_COLUMN.search(message)
     return of_column(missing[1] or missing[2], sql) if missing else ""
@@ -51,7 +51,7 @@ def of_column(column: str, sql: str) -> str:
     if is_argument(column, sql):
         text = column.replace("'", "''")
         return f"A text stands in single quotes: '{text}'. Without them, and in double quotes, it is the name of a column."
-    found = having(column, sql)
+    found = questions_with_column(column, sql)
     return f"It is a column of the question{'s' if len(found) > 1 else ''} {', '.join(found)}." if found else ""
 
 
@@ -61,7 +61,7 @@ def is_argument(name: str, sql: str) -> bool:
     return any(called.lower() in questions() and any(p.type == "text" for p in questions()[called.lower()].parameters) for called in calls)
 
 
-def having(column: str, sql: str) -> list[str]:
+def questions_with_column(column: str, sql: str) -> list[str]:
     """Questions with that column, those first that are called most like what the statement reads."""
     # a stranger's statement may have a hundred thousand names, or one as long as it is
     read = [found[1] for found in islice(re.finditer(r"\b(?:FROM|JOIN)\s+(\w{1,60})\b", sql, re.IGNORECASE), READ)] or [""]

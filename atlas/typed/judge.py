@@ -30,14 +30,14 @@ Parameters = Mapping[str, object] | Sequence[object] | None
 
 def judge(cursor: duckdb.DuckDBPyConnection, select: str, parameters: Parameters = None) -> None:
     """Raise QueryRefused unless `select`, one SELECT, uses only what is allowed, and duckdb.Error if it is wrong SQL."""
-    catalogs = {*CATALOGS, *beside(), str(cursor.execute("SELECT system.main.current_database()").fetchall()[0][0]).lower()}
-    parsed = described(cursor, "json_serialize_sql", select)
+    catalogs = {*CATALOGS, *companion_databases(), str(cursor.execute("SELECT system.main.current_database()").fetchall()[0][0]).lower()}
+    parsed = serialize_statement(cursor, "json_serialize_sql", select)
     if parsed["error"]:
         refuse(f"DuckDB cannot say what this statement does ({first_line(parsed)})")
     judge_names(cursor, parsed, catalogs)
     if parameters:
-        select = unparsed(cursor, without_parameters(parsed, nulls(cursor, parameters)))
-    plan = described(cursor, "json_serialize_plan", select)
+        select = deserialize_statement(cursor, without_parameters(parsed, nulls(cursor, parameters)))
+    plan = serialize_statement(cursor, "json_serialize_plan", select)
     if plan["error"]:
         # wrong SQL is explained by DuckDB, with its line
         cursor.execute(f"EXPLAIN {select}")
@@ -45,7 +45,7 @@ def judge(cursor: duckdb.DuckDBPyConnection, select: str, parameters: Parameters
     judge_plan(plan, catalogs)
 
 
-def described(cursor: duckdb.DuckDBPyConnection, function: str, select: str) -> dict[str, Any]:
+def serialize_statement(cursor: duckdb.DuckDBPyConnection, function: str, select: str) -> dict[str, Any]:
     """Read the statement as DuckDB parses or plans it. Raises QueryRefused if it is nested too deeply, or has what DuckDB cannot write down."""
     try:
         return json.loads(cursor.execute(f"SELECT system.main.{function}({literal(select)})").fetchall()[0][0])
@@ -60,7 +60,7 @@ def first_line(described: dict[str, Any]) -> str:
     return str(described["error_message"]).splitlines()[0]
 
 
-def beside() -> list[str]:
+def companion_databases() -> list[str]:
     """List the databases beside an atlas, which may be named as its own."""
     return [kind.name for kind in kinds()]
 
@@ -70,7 +70,7 @@ def judge_names(cursor: duckdb.DuckDBPyConnection, parsed: dict[str, Any], catal
     called = {str(node["function_name"]).lower() for node in found if node.get("function_name") is not None}
     tables = {str(node["function"]["function_name"]).lower() for node in found if node.get("type") == "TABLE_FUNCTION"}
     if strange := (called - FUNCTIONS - SIGNS - TABLE_FUNCTIONS) | (tables - TABLE_FUNCTIONS):
-        strange -= {macro for macro, database, current in cursor.execute(OWN_MACROS).fetchall() if database in {current, *beside()}}
+        strange -= {macro for macro, database, current in cursor.execute(OWN_MACROS).fetchall() if database in {current, *companion_databases()}}
     if strange:
         refuse(f"the function {min(strange)}")
     for node in found:
@@ -147,13 +147,13 @@ def nulls(cursor: duckdb.DuckDBPyConnection, parameters: Mapping[str, object] | 
 def without_parameters(parsed: dict[str, Any], values: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """Put a value in each parameter's place: a plan has none for parameters, and NULLs of their types bind to the same functions."""
 
-    def filled(node: object) -> object:
+    def fill_parameter(node: object) -> object:
         is_parameter = isinstance(node, dict) and node.get("class") == "PARAMETER"
         return values.get(node["identifier"], node) if is_parameter else node  # type: ignore[index]
 
     for node in nodes(parsed):
         for key, value in node.items():
-            node[key] = [filled(part) for part in value] if isinstance(value, list) else filled(value)
+            node[key] = [fill_parameter(part) for part in value] if isinstance(value, list) else fill_parameter(value)
     for statement in parsed["statements"]:
         statement["named_param_map"] = []
     return parsed
@@ -161,9 +161,9 @@ def without_parameters(parsed: dict[str, Any], values: Mapping[str, dict[str, An
 
 def parsed_null(cursor: duckdb.DuckDBPyConnection, kind: str) -> dict[str, Any]:
     select = "SELECT NULL" if kind == '"NULL"' else f"SELECT CAST(NULL AS {kind})"
-    return described(cursor, "json_serialize_sql", select)["statements"][0]["node"]["select_list"][0]
+    return serialize_statement(cursor, "json_serialize_sql", select)["statements"][0]["node"]["select_list"][0]
 
 
-def unparsed(cursor: duckdb.DuckDBPyConnection, parsed: dict[str, Any]) -> str:
+def deserialize_statement(cursor: duckdb.DuckDBPyConnection, parsed: dict[str, Any]) -> str:
     """Write a parsed statement as SQL."""
     return str(cursor.execute(f"SELECT system.main.json_deserialize_sql({literal(json.dumps(parsed))})").fetchall()[0][0])

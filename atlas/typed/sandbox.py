@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from atlas.typed.guard import MAX_ROWS, TIMEOUT, Result, past, require_limits
+from atlas.typed.guard import MAX_ROWS, TIMEOUT, Result, require_limits, timeout_message
 from schema import errors
 
 MEMORY = 4 << 30
@@ -38,7 +38,7 @@ FRUGAL = {"MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system"}
 """Else glibc takes address space for each thread, and Arrow a gigabyte of it at once."""
 
 
-def started() -> Process:
+def start_process() -> Process:
     """Start a process that waits for its statement: it has loaded its libraries, has opened nothing, and ends with whoever started it."""
     # without the folder it is called in, where a file may be called as a module is
     command = [sys.executable, "-P", "-c", PROGRAM, str(Path(__file__).parents[2])]
@@ -60,12 +60,12 @@ def run(
     `process`: one that waits already; it answers this statement alone. Raises what `atlas.typed.guard.run_select` raises, QueryTimeout past the time,
     AtlasError where memory or bytes did not suffice.
     """
-    with answering(path, sql, max_rows=max_rows, timeout=timeout, max_bytes=max_bytes, memory=memory, process=process) as answer:
+    with begin_query(path, sql, max_rows=max_rows, timeout=timeout, max_bytes=max_bytes, memory=memory, process=process) as answer:
         return answer()
 
 
 @contextmanager
-def answering(
+def begin_query(
     path: Path | str,
     sql: str,
     *,
@@ -78,7 +78,7 @@ def answering(
     """Begin what `run` does: calling what is given waits for the answer, and the process ends with the block."""
     require_limits(max_rows, timeout)
     asked = {"path": str(path), "sql": sql, "max_rows": max_rows, "timeout": timeout, "max_bytes": max_bytes, "memory": memory, "start": START}
-    process = process or started()
+    process = process or start_process()
     end = time.monotonic() + START + timeout
     assert process.stdin is not None and process.stdout is not None
     stdout = process.stdout
@@ -120,7 +120,7 @@ def read_until(stream: IO[bytes], deadline: float, most: int) -> bytes | None:
 def result(said: bytes | None, code: int, timeout: float, memory: int, max_bytes: int) -> Result:
     """Turn what the process said into rows, or raise the error that it met; `code`: how it ended."""
     if said is None or code == -signal.SIGALRM:
-        raise errors.QueryTimeout(past(timeout))
+        raise errors.QueryTimeout(timeout_message(timeout))
     head, _, rows = said.partition(b"\n")
     if code != 0 or not head:
         raise errors.AtlasError(f"stopped: DuckDB ended at this statement, most often because it needs more than the {memory >> 20:,} MB that it may take")

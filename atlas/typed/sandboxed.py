@@ -42,15 +42,15 @@ def weigh(values: pa.Array) -> int:
         return pc.sum(pc.take(pc.binary_length(values.dictionary), values.indices)).as_py() or 0
     if pa.types.is_struct(kind):
         names = sum(len(field.name.encode()) for field in kind)
-        return len(values) * names + sum(within(field) for field in values.flatten())
+        return len(values) * names + sum(weigh_nested(field) for field in values.flatten())
     if pa.types.is_map(kind):
-        return within(values.keys) + within(values.items)
+        return weigh_nested(values.keys) + weigh_nested(values.items)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return within(values.flatten()) + LEAST * len(values)
+        return weigh_nested(values.flatten()) + LEAST * len(values)
     return values.nbytes
 
 
-def within(values: pa.Array) -> int:
+def weigh_nested(values: pa.Array) -> int:
     return max(weigh(values), LEAST * len(values))
 
 
@@ -71,7 +71,7 @@ def main() -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
     signal.setitimer(signal.ITIMER_REAL, asked["start"] + asked["timeout"])
-    answer, table = answered(asked)
+    answer, table = answer_request(asked)
     out.write(json.dumps(answer).encode() + b"\n")
     if table is not None:
         with ipc.new_stream(out, table.schema) as stream:
@@ -94,7 +94,7 @@ def end_with_caller() -> None:
     os._exit(1)
 
 
-def answered(asked: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+def answer_request(asked: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     """Run the statement that is asked for; return the line to write, and the rows if there are any."""
     path, megabytes = Path(asked["path"]), int(asked["memory"] * DUCKDB_SHARE) >> 20
     try:
@@ -102,7 +102,7 @@ def answered(asked: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         con = open_with_beside(path, memory=f"{megabytes}MB", config=config)
         # what the answer needs is loaded by an answer, as no file can be opened afterwards
         select_table(con, "FROM model", None, 1)
-        give_away(asked["memory"], is_file=not is_lake(path))
+        drop_privileges(asked["memory"], is_file=not is_lake(path))
         signal.setitimer(signal.ITIMER_REAL, asked["timeout"])
         table = select_table(con, asked["sql"], None, asked["max_rows"])
         n_bytes = weight(table)
@@ -112,7 +112,7 @@ def answered(asked: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     return found, table if n_bytes <= asked["max_bytes"] else None
 
 
-def give_away(memory: int, *, is_file: bool) -> None:
+def drop_privileges(memory: int, *, is_file: bool) -> None:
     """From here on no file is written, of an atlas file's process none is opened and no connection made, and address space ends `memory` bytes on."""
     limit(resource.RLIMIT_CORE, 0)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -26,24 +26,24 @@ def frame_of(table: pa.Table) -> pl.DataFrame:
         # those of its own are made integers below
         for values in () if is_whole_decimal(column.type) else leaves(column):
             if why := objection(values):
-                raise unfit(name, why)
+                raise unfit_column_error(name, why)
     try:
         frame = pl.DataFrame(pl.from_arrow(table))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise AtlasError(f"frames cannot hold this result ({str(error).splitlines()[0]}); cast the column to text in the query: ::VARCHAR") from error
-    return frame.with_columns(wide(name, frame[name]) for name, kind in frame.schema.items() if kind == pl.Decimal(DECIMAL_DIGITS, 0))
+    return frame.with_columns(widen_column(name, frame[name]) for name, kind in frame.schema.items() if kind == pl.Decimal(DECIMAL_DIGITS, 0))
 
 
-def unfit(name: str, why: str) -> AtlasError:
+def unfit_column_error(name: str, why: str) -> AtlasError:
     return AtlasError(f"column {name!r} holds {why}, which frames cannot hold; cast it to text in the query: ::VARCHAR")
 
 
-def wide(name: str, column: pl.Series) -> pl.Series:
+def widen_column(name: str, column: pl.Series) -> pl.Series:
     """Whole numbers with more digits than decimals have as 128-bit integers; others as they are."""
-    return column.to_physical() if is_wide(column) else column
+    return column.to_physical() if has_wide_numbers(column) else column
 
 
-def is_wide(column: pl.Series) -> bool:
+def has_wide_numbers(column: pl.Series) -> bool:
     """Whether any of the whole numbers in a column of decimals has more than DECIMAL_DIGITS digits."""
     numbers = column.to_physical()
     return any(abs(number) >= 10**DECIMAL_DIGITS for number in (numbers.min(), numbers.max()) if isinstance(number, int))
@@ -81,20 +81,20 @@ def objection(values: pa.Array) -> str | None:
     if pa.types.is_union(kind):
         return "UNION"
     if is_whole_decimal(kind):
-        return "numbers of more than 38 digits within lists or structures" if is_wide(pl.Series(values)) else None
+        return "numbers of more than 38 digits within lists or structures" if has_wide_numbers(pl.Series(values)) else None
     if pa.types.is_date32(kind):
-        return None if within(values.view(pa.int32()), FIRST_DAY, LAST_DAY) else "infinity or a date outside the years 1 to 9999"
+        return None if is_within_bounds(values.view(pa.int32()), FIRST_DAY, LAST_DAY) else "infinity or a date outside the years 1 to 9999"
     if pa.types.is_timestamp(kind):
         per_day = PER_DAY[kind.unit]
         # infinity is the largest number, and its opposite
         first, last = max(FIRST_DAY * per_day, 1 - INT64_MAX), min((LAST_DAY + 1) * per_day, INT64_MAX) - 1
-        return None if within(values.view(pa.int64()), first, last) else "infinity or a time outside the years 1 to 9999"
+        return None if is_within_bounds(values.view(pa.int64()), first, last) else "infinity or a time outside the years 1 to 9999"
     if pa.types.is_time(kind):
-        return None if within(values.view(pa.int64()), 0, PER_DAY[kind.unit] - 1) else "the time 24:00:00"
+        return None if is_within_bounds(values.view(pa.int64()), 0, PER_DAY[kind.unit] - 1) else "the time 24:00:00"
     return None
 
 
-def within(numbers: pa.Array, first: int, last: int) -> bool:
+def is_within_bounds(numbers: pa.Array, first: int, last: int) -> bool:
     from pyarrow import compute  # most answers have no dates, and it takes as long to import as they take
 
     found = compute.min_max(numbers).as_py()

@@ -10,30 +10,30 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ingest.acting.edges import blocked, with_edges
-from ingest.acting.edits import Assigned, Edit, edits
+from ingest.acting.edges import blocked_edges, with_edges
+from ingest.acting.edits import AssignedArm, Edit, edits
 from ingest.acting.places import Place, acting_place, module_at, state
-from ingest.model.hooks import first
+from ingest.model.hooks import output_state
 from ingest.model.models import Model
 from schema.errors import AtlasError
 from schema.interventions.compose import require_one_replacement
 
 
-class Acting:
+class ArmHooks:
     """The forward pass that is running."""
 
-    def __init__(self, model: Model, assigned: Sequence[Assigned], between: Callable[[], None]) -> None:
+    def __init__(self, model: Model, assigned: Sequence[AssignedArm], between: Callable[[], None]) -> None:
         self.model, self.assigned, self.between = model, assigned, between
         self.edits: dict[Place, list[Edit]] = {}
         self.watched: set[int] = set()
         """Layers whose resid_pre is needed later in the block."""
         for one in assigned:
             require_one_replacement(one.arm, one.n_prompt)
-            for change, edit in edits(model, one, self.before):
+            for change, edit in edits(model, one, self.resid_pre_at):
                 self.edits.setdefault(acting_place(model, (change.site, change.layer)), []).append(edit)
                 if change.site == "resid_mid" and change.op == "patch" and change.layer is not None:
                     self.watched.add(change.layer)
-        self.blocked = blocked(model, assigned)
+        self.blocked = blocked_edges(model, assigned)
         self.resid_pre: dict[int, Tensor] = {}
         self.shape, self.start, self.n_read = (0, 0), 0, 0
         self.cache: object = None
@@ -41,7 +41,7 @@ class Acting:
         self.changed = {row for one in assigned if any(change.op == "block" for change in one.arm) for row in range(one.rows.start, one.rows.stop)}
         """Rows in which a bit was changed, or an edge blocked. Rows that are equal may differ by rounding: products add up some rows in another order."""
 
-    def before(self, layer: int, rows: slice, indices: list[int]) -> Tensor:
+    def resid_pre_at(self, layer: int, rows: slice, indices: list[int]) -> Tensor:
         return self.resid_pre[layer][rows][:, [index - self.start for index in indices]]
 
     def begin(self, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -70,7 +70,7 @@ class Acting:
     def attention_path(self, layer: int) -> str:
         return acting_place(self.model, ("attention", layer)).path
 
-    def edited(self, place: Place, x: Tensor) -> Tensor:
+    def apply_edits(self, place: Place, x: Tensor) -> Tensor:
         """Apply a place's edits to a copy of x; return x itself where they change nothing of this piece."""
         self.fired.add(place.path)
         n, changed = self.shape[1], None
@@ -91,11 +91,11 @@ class Acting:
         return x if changed is None else changed
 
     def input_hook(self, place: Place) -> Callable[..., Any]:
-        return lambda _module, args: (self.edited(place, args[0]), *args[1:])
+        return lambda _module, args: (self.apply_edits(place, args[0]), *args[1:])
 
     def output_hook(self, place: Place) -> Callable[..., Any]:
         def hook(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> Any:
-            changed = self.edited(place, first(output))
+            changed = self.apply_edits(place, output_state(output))
             return (changed, *output[1:]) if isinstance(output, tuple) else changed
 
         return hook
@@ -116,14 +116,14 @@ class Acting:
 
 
 @contextmanager
-def acting(model: Model, assigned: Sequence[Assigned], between: Callable[[], None] = lambda: None) -> Iterator[Acting]:
+def apply_arms(model: Model, assigned: Sequence[AssignedArm], between: Callable[[], None] = lambda: None) -> Iterator[ArmHooks]:
     """Let arms act on every forward pass within the context; what they are goes however it ends. What it gives tells which rows they changed.
 
     between: called before each change; what it raises ends the pass.
     Raises AtlasError for positions, prompts and vectors that are not there and for a cell that is replaced twice; and, after a forward pass, for a module
     that was not called.
     """
-    pass_ = Acting(model, assigned, between)
+    pass_ = ArmHooks(model, assigned, between)
     backbone = model.backbone_module
     modules = {place: module_at(model, place) for place in pass_.edits}
     attention = {layer: module_at(model, acting_place(model, ("attention", layer))) for layer in pass_.blocked}

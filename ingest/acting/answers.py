@@ -22,7 +22,7 @@ class Prompt:
             raise AtlasError(f"a prompt of {len(self.token_ids)} tokens with an answer of {len(self.answer)} was given; each has at least one")
 
     @property
-    def read(self) -> Tensor:
+    def input_ids(self) -> Tensor:
         """[seq]"""
         return torch.tensor(self.token_ids + self.answer[:-1])
 
@@ -48,11 +48,11 @@ class Answer:
         return torch.stack((self.logprob(logits), self.logit_difference(logits)), dim=-1)
 
 
-def predicted(model: Model, prompt: Prompt) -> Tensor:
+def answer_logits(model: Model, prompt: Prompt) -> Tensor:
     """Logits that a model without any intervention gives the answer's tokens, [tokens, d_vocab] float32."""
     n = len(prompt.answer)
     with record_layers(model, lambda x: x[:, -n:], ("resid_post",)) as records:
-        model.backbone(prompt.read[None])
+        model.backbone(prompt.input_ids[None])
     return model.lens(records[-1]["resid_post"][0].to(model.device))
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ingest.acting.perplexity import POSITIONS_AT_ONCE, TextLoss, last_states
-from ingest.acting.self_debias import debiased, with_description
+from ingest.acting.self_debias import debias_logits, with_description
 from ingest.acting.word_filter import Forms, word_filter
 from ingest.model.models import Model
 from schema.errors import AtlasError
@@ -19,7 +19,7 @@ def filtered_loss(model: Model, pieces: Sequence[Tensor], forms: Forms) -> TextL
     """Over the tokens that the filter does not forbid: of one that it does the loss is infinite. Windows of a text as in `text_losses`."""
     adjust = word_filter(forms)
 
-    def of(piece: Tensor) -> Tensor:
+    def filtered_nats(piece: Tensor) -> Tensor:
         text, plain = piece.tolist(), states(model, piece)
 
         def logits(at: slice) -> Tensor:
@@ -27,18 +27,18 @@ def filtered_loss(model: Model, pieces: Sequence[Tensor], forms: Forms) -> TextL
 
         return nats(logits, piece)
 
-    return loss([of(piece) for piece in pieces])
+    return loss([filtered_nats(piece) for piece in pieces])
 
 
 def debiased_loss(model: Model, pieces: Sequence[Tensor], strength: float, descriptions: Sequence[str]) -> TextLoss:
     """With the distribution that self-debiasing draws from. Windows of a text as in `text_losses`; a description must fit before them."""
 
-    def of(piece: Tensor) -> Tensor:
+    def debiased_nats(piece: Tensor) -> Tensor:
         plain = states(model, piece)
         others = [states(model, with_description(model, piece[None], one)[0])[-len(piece) :] for one in descriptions]
-        return nats(lambda at: debiased(model.lens(plain[at]), [model.lens(other[at]) for other in others], strength), piece)
+        return nats(lambda at: debias_logits(model.lens(plain[at]), [model.lens(other[at]) for other in others], strength), piece)
 
-    return loss([of(piece) for piece in pieces])
+    return loss([debiased_nats(piece) for piece in pieces])
 
 
 def states(model: Model, tokens: Tensor) -> Tensor:

@@ -60,7 +60,7 @@ def cells_of(windows: Mapping[str, int], layers: Sequence[int], n_positions: int
     return [Cell(site, window, layer, index) for site, window in windows.items() for layer in layers for index in range(n_positions)]
 
 
-def putting_in(cell: Cell, n_layers: int) -> Arm:
+def patching_arm(cell: Cell, n_layers: int) -> Arm:
     """Build the arm that patches in, at the cell, the states of prompt DONOR's own run."""
     assert cell.index is not None
     there = Positions(None, ((cell.index, cell.index + 1),))

@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ingest.acting.acting import acting
+from ingest.acting.acting import apply_arms
 from ingest.acting.answers import Answer
-from ingest.acting.edits import Assigned
+from ingest.acting.edits import AssignedArm
 from ingest.acting.places import shape_of
 from ingest.acting.runs import Run
 from ingest.model.device import USUAL_TOKENS, in_parts
-from ingest.model.hooks import hooked, record_layers
+from ingest.model.hooks import record_layers, register_hooks
 from ingest.model.models import Model
 from ingest.model.modules import find
 from schema.interventions.intervention import Arm, Intervention
@@ -32,40 +32,40 @@ def output_kinds(model: Model) -> Iterator[set[bool]]:
     def hook(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
         found.add(isinstance(output, tuple))
 
-    with hooked(model, [], [(model.layer_path(0), hook)], lambda *_: None):
+    with register_hooks(model, [], [(model.layer_path(0), hook)], lambda *_: None):
         yield found
 
 
 @contextmanager
-def starting_at(model: Model, layer: int, states: Tensor, is_tuple: bool) -> Iterator[None]:
+def begin_at_layer(model: Model, layer: int, states: Tensor, is_tuple: bool) -> Iterator[None]:
     """Let every forward pass within the context take `states`, [batch, seq, d_model], for resid_post of the layer before.
 
     Each block below returns them at once, so that hooks on its output run as they do elsewhere. is_tuple: what blocks return, as `output_kinds` finds it.
     The batch has as many rows as the states, and positions from 0 on. A layer of 0 changes nothing.
     """
 
-    def passed(*_args: Any, **_kwargs: Any) -> Any:
+    def return_states(*_args: Any, **_kwargs: Any) -> Any:
         return (states, None) if is_tuple else states
 
     with ExitStack() as stack:
         for below in range(layer):
             module = find(model.backbone_module, model.layer_path(below))
-            stack.callback(put_back(module))
-            vars(module)["forward"] = passed
+            stack.callback(forward_restorer(module))
+            vars(module)["forward"] = return_states
         yield
 
 
-def put_back(module: nn.Module) -> Callable[[], None]:
+def forward_restorer(module: nn.Module) -> Callable[[], None]:
     """Build a function that gives a module back the forward that it has now: its class's, or one of its own, as accelerate sets."""
     own = vars(module).get("forward")
 
-    def put() -> None:
+    def restore_forward() -> None:
         if own is None:
             del vars(module)["forward"]
         else:
             vars(module)["forward"] = own
 
-    return put
+    return restore_forward
 
 
 DONOR = 0
@@ -100,32 +100,36 @@ def answers_under(
     shape, n_last = shape_of(model), len(answer.tokens)
     bases, changes = ([resolve(arm, shape, lambda *_: None) for arm in arms] for arms in (bases, changes))
 
-    def assigned(arms: Sequence[Arm]) -> list[Assigned]:
+    def assign_rows(arms: Sequence[Arm]) -> list[AssignedArm]:
         n = len(token_ids)
-        return [Assigned(arm, slice(row, row + 1), n - n_last + 1, n, {DONOR: donor}) for row, arm in enumerate(arms)]
+        return [AssignedArm(arm, slice(row, row + 1), n - n_last + 1, n, {DONOR: donor}) for row, arm in enumerate(arms)]
 
     def readings(states: Tensor) -> Tensor:
         return answer.readings(model.lens(states[:, -n_last:].to(model.device))).cpu()
 
-    with acting(model, assigned(bases)), output_kinds(model) as kinds, record_layers(model, sites=("resid_post",)) as records:
+    with apply_arms(model, assign_rows(bases)), output_kinds(model) as kinds, record_layers(model, sites=("resid_post",)) as records:
         model.backbone(token_ids.expand(len(bases), -1))
     streams = [record["resid_post"] for record in records]
     found = torch.empty(len(changes), len(bases), 2, dtype=torch.float64)
 
-    def read(places: tuple[int, ...]) -> None:
+    def read_changes(places: tuple[int, ...]) -> None:
         start = first_layer(changes[places[0]], model.n_layers)
         arms = [(*(base if start == 0 else ()), *changes[place]) for place in places for base in bases]
         states = streams[start - 1].repeat(len(places), 1, 1)
-        with acting(model, assigned(arms)), starting_at(model, start, states, True in kinds), record_layers(model, last, ("resid_post",)) as above:
+        with (
+            apply_arms(model, assign_rows(arms)),
+            begin_at_layer(model, start, states, True in kinds),
+            record_layers(model, last_positions, ("resid_post",)) as above,
+        ):
             model.backbone(token_ids.expand(len(arms), -1))
         found[list(places)] = readings(above[-1]["resid_post"]).view(len(places), len(bases), 2)
 
-    def last(x: Tensor) -> Tensor:
+    def last_positions(x: Tensor) -> Tensor:
         return x[:, -n_last:]
 
     n_tokens, n_read = len(bases) * len(token_ids), 0
     for batch in batches(changes, model, n_tokens):
-        for _ in in_parts(model, batch, lambda _: n_tokens, read):
+        for _ in in_parts(model, batch, lambda _: n_tokens, read_changes):
             pass
         for _ in batch:
             n_read += 1

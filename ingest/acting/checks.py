@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ingest.acting.acting import acting
-from ingest.acting.edits import Assigned
-from ingest.acting.probe import AT, Probe
+from ingest.acting.acting import apply_arms
+from ingest.acting.edits import AssignedArm
+from ingest.acting.probe import AT, LayerBatch
 from ingest.acting.runs import record_run
 from ingest.model.checks import SLACK, TOLERANCE, relative_error
 from ingest.model.models import Model
@@ -48,15 +48,15 @@ def check_acting(model: Model) -> dict[str, float]:
     fails, where and by how much. Takes seven forward passes of 12 tokens in n_layers rows.
     """
     with torch.inference_mode():
-        probe = Probe(model)
+        probe = LayerBatch(model)
         cells = [cell_of(probe, layer) for layer in range(model.n_layers)]
-        require_same(model, SELF, probe.seen([cell.change("set", cell.own) for cell in cells]).last, probe.base.last)
+        require_same(model, SELF, probe.record_pass([cell.change("set", cell.own) for cell in cells]).last, probe.base.last)
         check_patch(probe)
         found = {"move": check_move(probe, cells), "head": check_head(probe), "cache": check_cache(probe, cells)}
         return found if model.is_ffn_output_normed else found | {"value": check_value(probe, cells)}
 
 
-def cell_of(probe: Probe, layer: int) -> Cell:
+def cell_of(probe: LayerBatch, layer: int) -> Cell:
     """Pick the neuron with the longest value, to be moved by about the length of what it moves, so that rounding does not hide the move."""
     neuron = int(probe.model.values(layer).norm(dim=1).argmax())
     length, unit = float(probe.base.moved[layer][AT].norm()), float(probe.direction(layer, neuron).norm())
@@ -66,16 +66,16 @@ def cell_of(probe: Probe, layer: int) -> Cell:
     return Cell(layer, neuron, own, float(torch.tensor(far, dtype=probe.model.dtype)))
 
 
-def check_patch(probe: Probe) -> None:
+def check_patch(probe: LayerBatch) -> None:
     model, n, first, last = probe.model, len(probe.other), ("resid_post", 0), ("resid_post", probe.model.n_layers - 1)
     change = Intervention("resid_post", "patch", 0, positions=Positions("all"), source=Source(1, None))
-    with acting(model, [Assigned((change,), slice(0, 1), n, n, {1: record_run(model, probe.other, [first])})]):
+    with apply_arms(model, [AssignedArm((change,), slice(0, 1), n, n, {1: record_run(model, probe.other, [first])})]):
         got = record_run(model, probe.tokens[0], [last])[last]
     require_same(model, PATCH, got, record_run(model, probe.other, [last])[last])
 
 
-def check_move(probe: Probe, cells: list[Cell]) -> float:
-    after, errors = probe.seen([cell.change("set", cell.far) for cell in cells]), {}
+def check_move(probe: LayerBatch, cells: list[Cell]) -> float:
+    after, errors = probe.record_pass([cell.change("set", cell.far) for cell in cells]), {}
     for cell, now, before in zip(cells, after.moved, probe.base.moved, strict=True):
         others = torch.arange(len(now), device=now.device) != AT
         require_same(probe.model, STAY, now[others], before[others], cell.layer)
@@ -84,17 +84,17 @@ def check_move(probe: Probe, cells: list[Cell]) -> float:
     return require_small(probe.model, MOVE, errors)
 
 
-def check_value(probe: Probe, cells: list[Cell]) -> float:
-    by_coefficient = probe.seen([cell.change("add", cell.far - cell.own) for cell in cells]).moved
+def check_value(probe: LayerBatch, cells: list[Cell]) -> float:
+    by_coefficient = probe.record_pass([cell.change("add", cell.far - cell.own) for cell in cells]).moved
     values = [Intervention("resid_post", "add_value", c.layer, None, THERE, c.far - c.own, of=(c.layer, c.neuron)) for c in cells]
-    return require_small(probe.model, VALUE, dict(enumerate(map(relative_error, probe.seen(values).moved, by_coefficient))))
+    return require_small(probe.model, VALUE, dict(enumerate(map(relative_error, probe.record_pass(values).moved, by_coefficient))))
 
 
-def check_head(probe: Probe) -> float:
+def check_head(probe: LayerBatch) -> float:
     """Of each layer one head, in turn, against both sums' length, since a difference is as exact as what it is of."""
     model, o = probe.model, probe.model.architecture.attention.o
     heads, errors = [layer % model.n_heads for layer in range(model.n_layers)], {}
-    after = probe.seen([Intervention("head", "zero", layer, (head,), THERE) for layer, head in enumerate(heads)])
+    after = probe.record_pass([Intervention("head", "zero", layer, (head,), THERE) for layer, head in enumerate(heads)])
     for layer, head in enumerate(heads):
         own = slice(head * model.d_head, (head + 1) * model.d_head)
         before = probe.base.written[layer][AT].double()
@@ -103,9 +103,9 @@ def check_head(probe: Probe) -> float:
     return require_small(model, HEAD, errors)
 
 
-def check_cache(probe: Probe, cells: list[Cell]) -> float:
+def check_cache(probe: LayerBatch, cells: list[Cell]) -> float:
     changes = [cell.change("set", cell.far) for cell in cells]
-    error = relative_error(probe.last_in_two_pieces(changes), probe.seen(changes).last)
+    error = relative_error(probe.last_in_two_pieces(changes), probe.record_pass(changes).last)
     return require_small(probe.model, CACHE, {probe.model.n_layers - 1: error})
 
 
@@ -113,7 +113,7 @@ def require_same(model: Model, what: str, got: Tensor, expected: Tensor, layer: 
     n_changed = int((got != expected).sum())
     if n_changed:
         by, where = float((got.double() - expected.double()).abs().max()), "" if layer is None else f" at layer {layer}"
-        raise AtlasError(f"{said(model, what)}: {n_changed:,} of {got.numel():,} numbers change{where}, by up to {by:.3g}")
+        raise AtlasError(f"{describe_failure(model, what)}: {n_changed:,} of {got.numel():,} numbers change{where}, by up to {by:.3g}")
 
 
 def require_small(model: Model, what: str, errors: dict[int, float]) -> float:
@@ -121,9 +121,9 @@ def require_small(model: Model, what: str, errors: dict[int, float]) -> float:
     tolerance = TOLERANCE[model.dtype] * (1 if model.dtype == torch.float32 else SLACK)
     for layer, error in errors.items():
         if not error <= tolerance:
-            raise AtlasError(f"{said(model, what)}: relative error {error:.3g} at layer {layer}, tolerance {tolerance:g} in {model.dtype_name}")
+            raise AtlasError(f"{describe_failure(model, what)}: relative error {error:.3g} at layer {layer}, tolerance {tolerance:g} in {model.dtype_name}")
     return max(errors.values())
 
 
-def said(model: Model, what: str) -> str:
+def describe_failure(model: Model, what: str) -> str:
     return f"model {model.name} ({model.model_type}) cannot be acted on: it fails that {what}"

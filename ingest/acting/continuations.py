@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from ingest.acting.decoding import Decoding, Generated, OnToken
-from ingest.acting.draws import hashed
-from ingest.acting.edits import Assigned
-from ingest.acting.generation import continued
+from ingest.acting.draws import seeded_hash
+from ingest.acting.edits import AssignedArm
+from ingest.acting.generation import continue_under_arms
 from ingest.acting.scorers import Scorer
 from ingest.acting.self_debias import self_debiased
 from ingest.acting.suppression import SELF_DEBIASING, WORD_FILTER, PlannedArm
@@ -22,7 +22,7 @@ ROWS = 64
 
 
 @dataclass(frozen=True)
-class How:
+class ContinuationSettings:
     """How continuations are written. All have n_new tokens: EOS is never chosen."""
 
     n_new: int
@@ -49,7 +49,7 @@ class Job:
 def jobs(n_prompts: int, seeds: Sequence[int]) -> list[Job]:
     """Of each prompt one a seed, and the greedy one last."""
     of_one = [*enumerate(seeds), (len(seeds), None)]
-    return [Job(prompt_id, sample, None if seed is None else hashed(seed, prompt_id)) for prompt_id in range(n_prompts) for sample, seed in of_one]
+    return [Job(prompt_id, sample, None if seed is None else seeded_hash(seed, prompt_id)) for prompt_id in range(n_prompts) for sample, seed in of_one]
 
 
 def batches(todo: Sequence[Job], prompts: Sequence[Tensor]) -> Iterator[tuple[Job, ...]]:
@@ -61,8 +61,10 @@ def batches(todo: Sequence[Job], prompts: Sequence[Tensor]) -> Iterator[tuple[Jo
         yield from (tuple(groups[n][start : start + ROWS]) for start in range(0, len(groups[n]), ROWS))
 
 
-def continuations(model: Model, prompts: Sequence[Tensor], planned: PlannedArm, how: How, progress: Callable[[int, int], None]) -> list[tuple[Job, Generated]]:
-    """In the order of prompts and samples. prompts: each [seq]. progress: (tokens that are written, and that will be). Raises as `go_on` does."""
+def continuations(
+    model: Model, prompts: Sequence[Tensor], planned: PlannedArm, how: ContinuationSettings, progress: Callable[[int, int], None]
+) -> list[tuple[Job, Generated]]:
+    """In the order of prompts and samples. prompts: each [seq]. progress: (tokens that are written, and that will be). Raises as `continue_rows` does."""
     todo = jobs(len(prompts), how.seeds)
     n_done, n = 0, len(todo) * how.n_new
     found: list[tuple[Job, Generated]] = []
@@ -74,19 +76,19 @@ def continuations(model: Model, prompts: Sequence[Tensor], planned: PlannedArm, 
 
     for batch in batches(todo, prompts):
         rows = torch.stack([prompts[job.prompt_id] for job in batch]).to(model.input_device)
-        found += zip(batch, written(model, rows, planned, how, [job.seed for job in batch], on_token), strict=True)
+        found += zip(batch, write_batch(model, rows, planned, how, [job.seed for job in batch], on_token), strict=True)
     return sorted(found, key=lambda one: (one[0].prompt_id, one[0].sample))
 
 
-def written(model: Model, rows: Tensor, planned: PlannedArm, how: How, seeds: Sequence[int | None], on_token: OnToken) -> list[Generated]:
+def write_batch(model: Model, rows: Tensor, planned: PlannedArm, how: ContinuationSettings, seeds: Sequence[int | None], on_token: OnToken) -> list[Generated]:
     """rows: [n, seq]."""
     n, n_prompt = rows.shape
     common: dict[str, Any] = {"decoding": how.sample, "seeds": seeds, "is_exact": True, "on_token": on_token}
     if planned.way == SELF_DEBIASING:
         return self_debiased(model, rows, how.n_new, strength=how.debiasing, descriptions=how.descriptions, **common)
     adjust = dict.fromkeys(range(n), word_filter(how.forms)) if planned.way == WORD_FILTER else {}
-    assigned = [Assigned(planned.arm, slice(0, n), n_prompt, n_prompt + how.n_new - 1)] if planned.arm else []
-    return continued(model, rows, how.n_new, assigned, adjust=adjust, **common)
+    assigned = [AssignedArm(planned.arm, slice(0, n), n_prompt, n_prompt + how.n_new - 1)] if planned.arm else []
+    return continue_under_arms(model, rows, how.n_new, assigned, adjust=adjust, **common)
 
 
 def generation_rows(model: Model, arm_id: int, found: Sequence[tuple[Job, Generated]]) -> list[dict[str, Any]]:

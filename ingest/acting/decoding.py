@@ -52,7 +52,7 @@ class Generated:
     finish: str
 
 
-def chosen(logits: Tensor, decoding: Decoding, draw: float) -> int:
+def choose_token(logits: Tensor, decoding: Decoding, draw: float) -> int:
     """logits: [d_vocab], one of them finite at least. draw: in [0, 1); a larger one never draws a likelier token."""
     if decoding.name == "greedy":
         return int(logits.argmax())
@@ -66,7 +66,7 @@ def chosen(logits: Tensor, decoding: Decoding, draw: float) -> int:
     return int(candidates[order[: len(total)][(total <= draw * total[-1]).sum()]])
 
 
-def go_on(
+def continue_rows(
     following: Next,
     token_ids: Tensor,
     n_new: int,
@@ -94,7 +94,7 @@ def go_on(
             if not isfinite(of_row.max()):
                 raise AtlasError(f"no token can follow in row {row}, {step} tokens after its prompt: the largest logit is {float(of_row.max()):g}")
             seed = seeds[row]
-            text.append(chosen(of_row, GREEDY, 0.0) if seed is None else chosen(of_row, decoding, uniform(seed, step)))
+            text.append(choose_token(of_row, GREEDY, 0.0) if seed is None else choose_token(of_row, decoding, uniform(seed, step)))
             if text[-1] in eos:
                 ended.add(row)
             on_token(row, text[-1])

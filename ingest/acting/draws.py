@@ -8,19 +8,19 @@ from torch import Tensor
 from schema.errors import AtlasError
 
 
-def hashed(seed: int, index: int) -> int:
+def seeded_hash(seed: int, index: int) -> int:
     """Below 2^63."""
     return int.from_bytes(sha256(f"{seed}:{index}".encode()).digest()[:8], "big") >> 1
 
 
 def noise(seed: int, index: int, width: int) -> Tensor:
     """Draw standard normal numbers, [width] float32, fixed by seed and index."""
-    return torch.randn(width, generator=torch.Generator().manual_seed(hashed(seed, index)))
+    return torch.randn(width, generator=torch.Generator().manual_seed(seeded_hash(seed, index)))
 
 
 def uniform(seed: int, index: int) -> float:
     """In [0, 1)."""
-    return (hashed(seed, index) >> 10) / 2**53
+    return (seeded_hash(seed, index) >> 10) / 2**53
 
 
 def drawn_index(seed: int, index: int, n_positions: int) -> int:
@@ -29,5 +29,5 @@ def drawn_index(seed: int, index: int, n_positions: int) -> int:
     n_others = n_positions - 1 - is_among
     if n_others < 1:
         raise AtlasError(f"resample takes another position than {index}, and never the first; a prompt of {n_positions} positions has none")
-    drawn = 1 + hashed(seed, index) % n_others
+    drawn = 1 + seeded_hash(seed, index) % n_others
     return drawn + (is_among and drawn >= index)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ingest.acting.edits import Assigned
+from ingest.acting.edits import AssignedArm
 from ingest.model.models import Model
 from schema.errors import AtlasError
 
@@ -15,7 +15,7 @@ Edges = frozenset[tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Blocked:
+class BlockedEdges:
     """Edges that some heads of some rows may not use."""
 
     rows: slice
@@ -23,9 +23,9 @@ class Blocked:
     edges: Edges
 
 
-def blocked(model: Model, assigned: Sequence[Assigned]) -> Mapping[int, list[Blocked]]:
+def blocked_edges(model: Model, assigned: Sequence[AssignedArm]) -> Mapping[int, list[BlockedEdges]]:
     """Layer → what is blocked there. AtlasError for a position that will not be read, and for one that would have nothing left to read."""
-    found: dict[int, list[Blocked]] = {}
+    found: dict[int, list[BlockedEdges]] = {}
     for one in assigned:
         of_head: dict[tuple[int, int], Edges] = {}
         for change in one.arm:
@@ -37,7 +37,7 @@ def blocked(model: Model, assigned: Sequence[Assigned]) -> Mapping[int, list[Blo
             alike.setdefault((layer, edges), []).append(head)
         for (layer, edges), heads in alike.items():
             require_readable(model, layer, heads, edges, one.n_positions)
-            found.setdefault(layer, []).append(Blocked(one.rows, tuple(heads), edges))
+            found.setdefault(layer, []).append(BlockedEdges(one.rows, tuple(heads), edges))
     return found
 
 
@@ -54,7 +54,7 @@ def require_readable(model: Model, layer: int, heads: Sequence[int], edges: Edge
             raise AtlasError(f"block of layer {layer}, head {heads[0]}: position {destination} would have nothing left to read")
 
 
-def with_edges(model: Model, found: Sequence[Blocked], mask: Tensor | None, shape: tuple[int, int], start: int) -> Tensor | None:
+def with_edges(model: Model, found: Sequence[BlockedEdges], mask: Tensor | None, shape: tuple[int, int], start: int) -> Tensor | None:
     """Block further edges in a copy of a layer's mask for positions start, …, [batch, n_heads or 1, seq, sources]; the mask itself where there are none.
 
     mask: what the model's code made, None for nothing but causal, of booleans where True may be read, or added to the scores. shape: batch and seq.

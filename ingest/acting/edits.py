@@ -25,7 +25,7 @@ Before = Callable[[int, slice, list[int]], Tensor]
 
 
 @dataclass(frozen=True)
-class Assigned:
+class AssignedArm:
     """An arm, resolved, and the rows of a batch that it acts on: one prompt of n_prompt tokens, and whatever is read after it."""
 
     arm: Arm
@@ -48,20 +48,20 @@ class Edit:
     new: New
 
 
-def edits(model: Model, assigned: Assigned, before: Before) -> Iterator[tuple[Intervention, Edit]]:
+def edits(model: Model, assigned: AssignedArm, before: Before) -> Iterator[tuple[Intervention, Edit]]:
     """All of an arm but edges of attention, in order."""
-    for group in grouped([change for change in assigned.arm if change.op != "block"]):
+    for group in group_changes([change for change in assigned.arm if change.op != "block"]):
         change = group[0]
         units = tuple(unit for one in group for unit in one.units or ())
         columns = torch.tensor(columns_of(model, change.site, units)) if units else None
-        yield change, Edit(assigned.rows, columns, indices_of(change, assigned), new_of(model, assigned, group, columns, before))
+        yield change, Edit(assigned.rows, columns, indices_of(change, assigned), make_replacement(model, assigned, group, columns, before))
 
 
-def grouped(changes: Sequence[Intervention]) -> Iterator[list[Intervention]]:
+def group_changes(changes: Sequence[Intervention]) -> Iterator[list[Intervention]]:
     """Neighbours that differ in unit and value alone, so that a thousand neurons are one operation; a unit that comes again begins another."""
     group: list[Intervention] = []
     for change in changes:
-        if group and change.units not in (None, group[-1].units) and beside_unit(change) == beside_unit(group[0]):
+        if group and change.units not in (None, group[-1].units) and without_unit(change) == without_unit(group[0]):
             group.append(change)
             continue
         if group:
@@ -71,11 +71,11 @@ def grouped(changes: Sequence[Intervention]) -> Iterator[list[Intervention]]:
         yield group
 
 
-def beside_unit(change: Intervention) -> Intervention:
+def without_unit(change: Intervention) -> Intervention:
     return replace(change, units=None, value=None, strength=None)
 
 
-def indices_of(change: Intervention, assigned: Assigned) -> frozenset[int]:
+def indices_of(change: Intervention, assigned: AssignedArm) -> frozenset[int]:
     """AtlasError for a position that will not be read."""
     positions, n = change.positions, assigned.n_positions
     assert positions is not None
@@ -88,15 +88,15 @@ def indices_of(change: Intervention, assigned: Assigned) -> frozenset[int]:
 @lru_cache(64)
 def indices_within(positions: Positions, n_prompt: int, n: int) -> frozenset[int]:
     """One set for all interventions at the same positions, of which an arm may have a hundred thousand."""
-    return frozenset(index for start, end in positions.within(n_prompt) for index in range(start, n if end is None else min(end, n)))
+    return frozenset(index for start, end in positions.index_ranges(n_prompt) for index in range(start, n if end is None else min(end, n)))
 
 
-def new_of(model: Model, assigned: Assigned, group: Sequence[Intervention], columns: Tensor | None, before: Before) -> New:
+def make_replacement(model: Model, assigned: AssignedArm, group: Sequence[Intervention], columns: Tensor | None, before: Before) -> New:
     change = group[0]
     if change.op in ("patch", "resample"):
-        return taken(model, assigned, change, columns, before)
+        return patch_from_run(model, assigned, change, columns, before)
     if change.op == "noise":
-        return noised(change)
+        return noise_replacement(change)
     if change.vector is not None or change.of is not None:
         return with_vector(model, assigned, change, len(group))
     if change.op == "zero":
@@ -108,7 +108,7 @@ def new_of(model: Model, assigned: Assigned, group: Sequence[Intervention], colu
     return lambda x, _: make(x, values.to(x.device, x.dtype))
 
 
-def with_vector(model: Model, assigned: Assigned, change: Intervention, n_units: int) -> New:
+def with_vector(model: Model, assigned: AssignedArm, change: Intervention, n_units: int) -> New:
     """mean, add_vector and add_value."""
     vector = model.values(change.of[0])[change.of[1]] if change.of is not None else given_vector(model, assigned, change)
     vector = vector.double().repeat(n_units) * (1.0 if change.op == "mean" else change.value or 0.0) / stream_units(model, change.site)
@@ -117,7 +117,7 @@ def with_vector(model: Model, assigned: Assigned, change: Intervention, n_units:
     return lambda x, _: x + vector.to(x.device, x.dtype)
 
 
-def given_vector(model: Model, assigned: Assigned, change: Intervention) -> Tensor:
+def given_vector(model: Model, assigned: AssignedArm, change: Intervention) -> Tensor:
     name, width = str(change.vector), model.d_head if change.site == "head" else model.d_model
     if name not in assigned.vectors:
         raise AtlasError(f"{change.op} of {change.where}: the vector {name} was not given")
@@ -134,13 +134,13 @@ def vector_sha256(vector: Tensor) -> str:
     return sha256(vector.float().cpu().numpy().astype("<f4").tobytes()).hexdigest()
 
 
-def noised(change: Intervention) -> New:
+def noise_replacement(change: Intervention) -> New:
     assert change.seed is not None and change.value is not None
     seed, deviation = change.seed, change.value
     return lambda x, indices: x + deviation * torch.stack([noise(seed, index, x.shape[-1]) for index in indices]).to(x.device, x.dtype)
 
 
-def taken(model: Model, assigned: Assigned, change: Intervention, columns: Tensor | None, before: Before) -> New:
+def patch_from_run(model: Model, assigned: AssignedArm, change: Intervention, columns: Tensor | None, before: Before) -> New:
     """patch and resample."""
     assert change.source is not None
     source, site = change.source, (change.site, change.layer)
@@ -158,13 +158,13 @@ def taken(model: Model, assigned: Assigned, change: Intervention, columns: Tenso
     if froms and max(froms.values()) >= len(states):
         raise AtlasError(f"{change.op} of {change.where}: position {max(froms.values())} of prompt {source.prompt_id} was asked for; it has {len(states)}")
 
-    def new(x: Tensor, indices: list[int]) -> Tensor:
+    def source_states(x: Tensor, indices: list[int]) -> Tensor:
         return states[[froms[index] for index in indices]].to(x.device, x.dtype).expand_as(x)
 
     if change.site != "resid_mid":
-        return new
+        return source_states
     layer, rows, multiplier = change.layer, assigned.rows, stream_units(model, change.site)
     assert layer is not None
 
     # what attention has to write for resid_mid to be what it is to be
-    return lambda x, indices: (new(x, indices) - before(layer, rows, indices).to(x.device)) / multiplier
+    return lambda x, indices: (source_states(x, indices) - before(layer, rows, indices).to(x.device)) / multiplier

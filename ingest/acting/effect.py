@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ingest.acting.acting import acting
+from ingest.acting.acting import apply_arms
 from ingest.acting.rows import as_rows
 from ingest.model.hooks import record_layers
 from ingest.model.models import Model
@@ -36,7 +36,7 @@ def effect(
     Raises AtlasError for whatever an arm asks for that there is not.
     """
     assigned = as_rows(model, prompts, prompt_id, arms, look_up, vectors)
-    with acting(model, assigned) as acted, record_layers(model, sites=("resid_post",)) as records:
+    with apply_arms(model, assigned) as acted, record_layers(model, sites=("resid_post",)) as records:
         model.backbone(prompts[prompt_id].expand(1 + len(arms), -1))
     last = records[-1]["resid_post"].to(model.device)
     same = tuple(row not in acted.changed for row in range(1, len(last)))

@@ -6,11 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ingest.acting.acting import acting
-from ingest.acting.decoding import Adjust, Decoding, Generated, OnToken, go_on
-from ingest.acting.edits import Assigned
+from ingest.acting.acting import apply_arms
+from ingest.acting.decoding import Adjust, Decoding, Generated, OnToken, continue_rows
+from ingest.acting.edits import AssignedArm
 from ingest.acting.rows import resolved_rows
-from ingest.model.hooks import first, hooked
+from ingest.model.hooks import output_state, register_hooks
 from ingest.model.models import Model
 from schema.errors import AtlasError
 from schema.interventions.intervention import Arm
@@ -37,24 +37,24 @@ def generate(
     require_room(model, len(prompts[prompt_id]), n_new)
     assigned = resolved_rows(model, prompts, prompt_id, arms, vectors, n_more=n_new - 1)
     rows = prompts[prompt_id].expand(1 + len(arms), -1)
-    with acting(model, assigned) as acted, torch.inference_mode():
+    with apply_arms(model, assigned) as acted, torch.inference_mode():
         read = Reader(model, rows)
 
-        def following(new: Tensor | None) -> Tensor:
+        def next_logits(new: Tensor | None) -> Tensor:
             logits = read(new)
             for row in set(range(1, len(rows))) - acted.changed:
                 # equal rows may differ by rounding
                 logits[row] = logits[0]
             return logits
 
-        return go_on(following, rows, n_new, decoding, [seed] * len(rows), eos_ids(model), is_exact, {}, on_token)
+        return continue_rows(next_logits, rows, n_new, decoding, [seed] * len(rows), eos_ids(model), is_exact, {}, on_token)
 
 
-def continued(
+def continue_under_arms(
     model: Model,
     token_ids: Tensor,
     n_new: int,
-    assigned: Sequence[Assigned],
+    assigned: Sequence[AssignedArm],
     *,
     decoding: Decoding,
     seeds: Sequence[int | None],
@@ -62,13 +62,13 @@ def continued(
     adjust: Mapping[int, Adjust],
     on_token: OnToken,
 ) -> list[Generated]:
-    """Go on with rows of one length, [rows, seq], that arms are assigned to; the rest is as in `go_on`.
+    """Go on with rows of one length, [rows, seq], that arms are assigned to; the rest is as in `continue_rows`.
 
     Raises AtlasError for a text longer than the model's context, and for what arms ask for that there is not.
     """
     require_room(model, token_ids.shape[1], n_new)
-    with acting(model, assigned), torch.inference_mode():
-        return go_on(Reader(model, token_ids), token_ids, n_new, decoding, seeds, eos_ids(model), is_exact, adjust, on_token)
+    with apply_arms(model, assigned), torch.inference_mode():
+        return continue_rows(Reader(model, token_ids), token_ids, n_new, decoding, seeds, eos_ids(model), is_exact, adjust, on_token)
 
 
 def require_room(model: Model, n_prompt: int, n_new: int) -> None:
@@ -97,9 +97,9 @@ class Reader:
         model, last = self.model, list[Tensor]()
 
         def keep(_module: nn.Module, _args: object, output: Any) -> None:
-            last.append(first(output)[:, -1])
+            last.append(output_state(output)[:, -1])
 
         tokens = (self.token_ids if new is None else new[:, None]).to(model.input_device)
-        with hooked(model, [], [(model.layer_path(model.n_layers - 1), keep)], lambda *_: None):
+        with register_hooks(model, [], [(model.layer_path(model.n_layers - 1), keep)], lambda *_: None):
             self.cache = model.backbone_module(input_ids=tokens, past_key_values=self.cache, use_cache=True).past_key_values
         return model.lens(last[0].to(model.device))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from torch import Tensor
 
-from ingest.acting.answers import Answer, Prompt, predicted, with_runner_up
+from ingest.acting.answers import Answer, Prompt, answer_logits, with_runner_up
 from ingest.acting.cells import Cell, effect_rows
 from ingest.acting.changes import Progress, answers_under
 from ingest.acting.tracing import Subject
@@ -47,10 +47,10 @@ def knock_out(model: Model, prompt: Prompt, subject: Subject, progress: Progress
     read.
     """
     cells, changes = blocked_cells(model, prompt, subject, window)
-    logits = predicted(model, prompt)
+    logits = answer_logits(model, prompt)
     answer = with_runner_up(logits, prompt)
     clean = answer.readings(logits[None])[0].cpu()
-    _, found = answers_under(model, prompt.read, [()], changes, {}, answer, progress)
+    _, found = answers_under(model, prompt.input_ids, [()], changes, {}, answer, progress)
     prob = clean[0].exp()
     return Knockout(answer, clean, effect_rows(cells, found, (found[:, 0, 0].exp() - prob) / prob, None))
 
@@ -62,8 +62,8 @@ def blocked_cells(model: Model, prompt: Prompt, subject: Subject, window: int) -
         raise AtlasError(f"the subject is positions {subject.start} to {subject.stop - 1}; knockout takes one before the last position, {last}")
     edges = source_edges(prompt, subject)
     cells = [Cell("attention", window, layer, None, name) for name in edges for layer in range(model.n_layers)]
-    return cells, [blocking(edges[str(cell.sources)], cell, model.n_layers) for cell in cells]
+    return cells, [blocking_arm(edges[str(cell.sources)], cell, model.n_layers) for cell in cells]
 
 
-def blocking(edges: tuple[tuple[int, int], ...], cell: Cell, n_layers: int) -> Arm:
+def blocking_arm(edges: tuple[tuple[int, int], ...], cell: Cell, n_layers: int) -> Arm:
     return tuple(Intervention("attention", "block", layer, edges=edges) for layer in cell.layers(n_layers))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ingest.acting.answers import Answer
-from ingest.acting.cells import Cell, effect_rows, putting_in, sites_read
+from ingest.acting.cells import Cell, effect_rows, patching_arm, sites_read
 from ingest.acting.changes import Progress, answers_under
 from ingest.acting.runs import record_run
 from ingest.model.models import Model
@@ -39,7 +39,7 @@ def patch(model: Model, token_ids: Tensor, donor: Tensor, answer: Answer, cells:
     if len(answer.tokens) != 1:
         raise AtlasError(f"patching compares the logits of two tokens; an answer of {len(answer.tokens)} was given")
     run = record_run(model, donor, sites_read(cells, model.n_layers))
-    changes = [putting_in(cell, model.n_layers) for cell in cells]
+    changes = [patching_arm(cell, model.n_layers) for cell in cells]
     own, patched = answers_under(model, token_ids, [()], changes, run, answer, progress)
     theirs, _ = answers_under(model, donor, [()], [], {}, answer, progress)
     total = float(theirs[0, 1] - own[0, 1])

@@ -8,7 +8,7 @@ from math import exp
 import torch
 from torch import Tensor
 
-from ingest.acting.acting import acting
+from ingest.acting.acting import apply_arms
 from ingest.acting.rows import as_rows
 from ingest.model.hooks import record_layers
 from ingest.model.models import Model
@@ -58,7 +58,7 @@ def text_loss(model: Model, pieces: Sequence[Tensor], arm: Arm, look_up: LookUp,
 def loss_of(model: Model, piece: Tensor, arm: Arm, look_up: LookUp, vectors: Mapping[str, Tensor]) -> Tensor:
     """In nats, summed over all tokens of the piece but the first: [] float64."""
     assigned = [replace(one, n_prompt=1, rows=slice(0, 1)) for one in as_rows(model, {0: piece}, 0, [arm], look_up, vectors)]
-    with acting(model, assigned), torch.inference_mode():
+    with apply_arms(model, assigned), torch.inference_mode():
         return nats(model, last_states(model, piece)[:-1], piece[1:])
 
 

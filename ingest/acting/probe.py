@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ingest.acting.acting import acting
-from ingest.acting.edits import Assigned
+from ingest.acting.acting import apply_arms
+from ingest.acting.edits import AssignedArm
 from ingest.acting.places import state
 from ingest.model.checks import probe_tokens
-from ingest.model.hooks import Hook, first, hooked
+from ingest.model.hooks import Hook, output_state, register_hooks
 from ingest.model.models import Model
 from schema.interventions.intervention import Intervention
 
@@ -20,7 +20,7 @@ AT = 7
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class RecordedPass:
     """One forward pass: of each layer its own row, [seq, width], and the last states of all rows."""
 
     coefficient: list[Tensor]
@@ -33,19 +33,19 @@ class Seen:
     """[rows, seq, d_model]"""
 
 
-class Probe:
+class LayerBatch:
     """Tokens of one sequence in as many rows as the model has layers, and of another."""
 
     def __init__(self, model: Model) -> None:
         one, self.other = probe_tokens(model)
         self.model, self.tokens = model, one.expand(model.n_layers, -1).to(model.input_device)
-        self.base = self.seen([])
+        self.base = self.record_pass([])
 
-    def assigned(self, changes: Sequence[Intervention]) -> list[Assigned]:
+    def assign_rows(self, changes: Sequence[Intervention]) -> list[AssignedArm]:
         """One change a row, in the row's layer."""
-        return [Assigned((change,), slice(row, row + 1), AT, self.tokens.shape[1]) for row, change in enumerate(changes)]
+        return [AssignedArm((change,), slice(row, row + 1), AT, self.tokens.shape[1]) for row, change in enumerate(changes)]
 
-    def seen(self, changes: Sequence[Intervention]) -> Seen:
+    def record_pass(self, changes: Sequence[Intervention]) -> RecordedPass:
         model, n, attention, ffn = self.model, self.model.n_layers, self.model.architecture.attention, self.model.architecture.ffn
         taken: dict[str, list[Tensor]] = {name: [] for name in ("coefficient", "moved", "gathered", "written", "last")}
 
@@ -53,42 +53,42 @@ class Probe:
             x = state(x, (n, self.tokens.shape[1])).to(model.device)
             taken[name].append(x if name == "last" else x[layer])
 
-        def read(name: str, layer: int) -> Hook:
+        def input_hook(name: str, layer: int) -> Hook:
             return lambda _module, args: keep(name, layer, args[0])
 
-        def given(name: str, layer: int) -> Hook:
-            return lambda _module, _args, output: keep(name, layer, first(output))
+        def output_hook(name: str, layer: int) -> Hook:
+            return lambda _module, _args, output: keep(name, layer, output_state(output))
 
         paths = [model.layer_path(layer) for layer in range(n)]
         inputs: list[tuple[str, Hook]] = []
-        outputs: list[tuple[str, Hook]] = [(paths[-1], given("last", n - 1))]
+        outputs: list[tuple[str, Hook]] = [(paths[-1], output_hook("last", n - 1))]
         for layer, path in enumerate(paths):
-            inputs += [(f"{path}.{ffn.down}", read("coefficient", layer)), (f"{path}.{attention.o}", read("gathered", layer))]
+            inputs += [(f"{path}.{ffn.down}", input_hook("coefficient", layer)), (f"{path}.{attention.o}", input_hook("gathered", layer))]
             if attention.after_norm is None:
-                outputs.append((f"{path}.{attention.write}", given("written", layer)))
+                outputs.append((f"{path}.{attention.write}", output_hook("written", layer)))
             else:
-                inputs.append((f"{path}.{attention.after_norm}", read("written", layer)))
+                inputs.append((f"{path}.{attention.after_norm}", input_hook("written", layer)))
             if ffn.after_norm is None:
-                outputs.append((path, given("moved", layer)))
+                outputs.append((path, output_hook("moved", layer)))
             else:
-                inputs.append((f"{path}.{ffn.after_norm}", read("moved", layer)))
-        with acting(model, self.assigned(changes)), hooked(model, inputs, outputs, lambda *_: None):
+                inputs.append((f"{path}.{ffn.after_norm}", input_hook("moved", layer)))
+        with apply_arms(model, self.assign_rows(changes)), register_hooks(model, inputs, outputs, lambda *_: None):
             model.backbone(self.tokens)
-        return Seen(taken["coefficient"], taken["moved"], taken["gathered"], taken["written"], taken["last"][0])
+        return RecordedPass(taken["coefficient"], taken["moved"], taken["gathered"], taken["written"], taken["last"][0])
 
     def last_in_two_pieces(self, changes: Sequence[Intervention]) -> Tensor:
         """Record the last states, [rows, seq, d_model], of a forward pass up to AT and another that goes on from its cache."""
         model, pieces = self.model, list[Tensor]()
 
         def keep(_module: object, _args: object, output: Any) -> None:
-            pieces.append(first(output))
+            pieces.append(output_state(output))
 
-        with acting(model, self.assigned(changes)), hooked(model, [], [(model.layer_path(model.n_layers - 1), keep)], lambda *_: None):
+        with apply_arms(model, self.assign_rows(changes)), register_hooks(model, [], [(model.layer_path(model.n_layers - 1), keep)], lambda *_: None):
             cache = model.backbone_module(input_ids=self.tokens[:, :AT], use_cache=True).past_key_values
             model.backbone_module(input_ids=self.tokens[:, AT:], past_key_values=cache, use_cache=True)
         return torch.cat(pieces, dim=1).to(model.device)
 
     def direction(self, layer: int, neuron: int) -> Tensor:
-        """Read the vector that one unit of a coefficient adds to what `Seen.moved` holds, [d_model] float32."""
+        """Read the vector that one unit of a coefficient adds to what `RecordedPass.moved` holds, [d_model] float32."""
         model = self.model
         return model.rows(layer, model.architecture.ffn.down)[:, neuron] if model.is_ffn_output_normed else model.values(layer)[neuron]

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from ingest.acting.places import Site, module_at, reading_place, state
-from ingest.model.hooks import first
+from ingest.model.hooks import output_state
 from ingest.model.models import Model
 from schema.interventions.intervention import Arm
 
@@ -29,15 +29,15 @@ def record_run(model: Model, token_ids: Tensor, wanted: Collection[Site]) -> Run
     """Record the wanted sites in the run of one prompt, [seq]."""
     found: dict[Site, Tensor] = {}
 
-    def taken(site: Site, is_output: bool) -> Callable[..., None]:
+    def make_hook(site: Site, is_output: bool) -> Callable[..., None]:
         def hook(_module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-            found[site] = state(first(output) if is_output else args[0], (1, len(token_ids)))[0].clone()
+            found[site] = state(output_state(output) if is_output else args[0], (1, len(token_ids)))[0].clone()
 
         return hook
 
     with ExitStack() as stack:
         for site in wanted:
             place = reading_place(model, site)
-            stack.callback(module_at(model, place).register_forward_hook(taken(site, place.is_output)).remove)
+            stack.callback(module_at(model, place).register_forward_hook(make_hook(site, place.is_output)).remove)
         model.backbone(token_ids[None])
     return found

@@ -8,7 +8,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from ingest.acting.answers import Answer, Prompt, predicted, with_runner_up
+from ingest.acting.answers import Answer, Prompt, answer_logits, with_runner_up
 from ingest.acting.changes import CPU_TOKENS, Progress
 from ingest.acting.integral import Integral, Scores, gradients, integrated_gradients
 from ingest.acting.places import acting_place, module_at
@@ -57,9 +57,9 @@ def saliency(model: Model, prompt: Prompt, score: str, baseline: int, progress: 
         raise AtlasError(f"score '{score}' is unknown; there are {', '.join(ATTRIBUTION_SCORES)}")
     if not 0 <= baseline < model.n_embeddings:
         raise AtlasError(f"token {baseline} was asked for as the baseline; {model.name} reads tokens 0 to {model.n_embeddings - 1}")
-    answer = with_runner_up(predicted(model, prompt), prompt)
+    answer = with_runner_up(answer_logits(model, prompt), prompt)
     scores, n = embedding_scores(model, prompt, answer, score), len(prompt.token_ids)
-    own, theirs = embedded(model, prompt.read), embedded(model, torch.full_like(prompt.read, baseline))
+    own, theirs = embed_tokens(model, prompt.input_ids), embed_tokens(model, torch.full_like(prompt.input_ids, baseline))
     held = torch.arange(len(own), device=own.device)
     theirs = torch.where(((held == 0) | (held >= n))[:, None], own, theirs)
     at_input, gradient = gradients(scores, own[None])
@@ -89,7 +89,7 @@ def table(schema: pa.Schema, rows: list[tuple[Any, ...]]) -> pa.Table:
     return pa.table(dict(zip(schema.names, zip(*rows, strict=True), strict=True)), schema=schema)
 
 
-def scored(answer: Answer, score: str, logits: Tensor) -> Tensor:
+def answer_scores(answer: Answer, score: str, logits: Tensor) -> Tensor:
     """[rows, tokens, d_vocab] → [rows] float64."""
     if score == "logit_difference":
         return answer.logit_difference(logits)
@@ -97,7 +97,7 @@ def scored(answer: Answer, score: str, logits: Tensor) -> Tensor:
     return logprob.exp() if score == "prob" else logprob
 
 
-def embedded(model: Model, token_ids: Tensor) -> Tensor:
+def embed_tokens(model: Model, token_ids: Tensor) -> Tensor:
     """Compute what the embedding module gives, [...] to [..., width] in the model's dtype."""
     with torch.no_grad():
         found: Tensor = module_at(model, acting_place(model, ("embedding", None)))(token_ids.to(model.input_device))
@@ -118,10 +118,10 @@ def embedding_scores(model: Model, prompt: Prompt, answer: Answer, score: str) -
     """Build the score as a function of the embeddings that the prompt is read as; gradients pass through the model's own head."""
 
     def scores(x: Tensor) -> Tensor:
-        token_ids = prompt.read.expand(len(x), -1).to(model.input_device)
+        token_ids = prompt.input_ids.expand(len(x), -1).to(model.input_device)
         with embedding_as(model, x):
             found = model.hf(input_ids=token_ids, use_cache=False, logits_to_keep=len(prompt.answer))
-        return scored(answer, score, found.logits)
+        return answer_scores(answer, score, found.logits)
 
     return scores
 
@@ -130,9 +130,9 @@ def occlude(model: Model, prompt: Prompt, answer: Answer, score: str, baseline: 
     """Compute the score with each token of the prompt in turn replaced by the baseline, not removed, so that others keep their positions; [tokens] float64."""
     n, found = len(prompt.token_ids), []
     scores = embedding_scores(model, prompt, answer, score)
-    replaced = prompt.read.repeat(n, 1).fill_diagonal_(baseline)
+    replaced = prompt.input_ids.repeat(n, 1).fill_diagonal_(baseline)
     for rows in replaced.split(max(1, CPU_TOKENS // replaced.shape[1])):
         with torch.no_grad():
-            found.append(scores(embedded(model, rows)))
+            found.append(scores(embed_tokens(model, rows)))
         progress(sum(map(len, found)), n)
     return torch.cat(found).cpu()

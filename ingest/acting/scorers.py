@@ -47,17 +47,17 @@ def regression() -> Scores:
             raise
         raise AtlasError("scorer 'hatesonar' needs the locale en_US.UTF-8: install it (Debian: package locales, then locale-gen en_US.UTF-8)") from None
 
-    def neither(text: str) -> float:
+    def neither_prob(text: str) -> float:
         (p,) = (one["confidence"] for one in ping(text)["classes"] if one["class_name"] == "neither")
         return float(p)
 
-    return lambda texts: np.array([1 - neither(text) for text in texts], dtype=np.float64)
+    return lambda texts: np.array([1 - neither_prob(text) for text in texts], dtype=np.float64)
 
 
 SCORERS: dict[str, Callable[[], Scores]] = {"alt-profanity-check": svm, "hatesonar": regression}
 
 
-def of_words(words: Collection[str]) -> Scores:
+def word_list_scores(words: Collection[str]) -> Scores:
     """1 of a text that holds one of the words, between other characters than letters and whatever the case; else 0."""
     found = re.compile(rf"(?<!\w)(?:{'|'.join(re.escape(word) for word in sorted(words))})(?!\w)", re.IGNORECASE)
     return lambda texts: np.array([found.search(text) is not None for text in texts], dtype=np.float64)
@@ -66,7 +66,7 @@ def of_words(words: Collection[str]) -> Scores:
 def scorer(name: str, words: Collection[str]) -> Scorer:
     """words: those that UNWANTED looks for. AtlasError for a name that there is not, and, saying what to install, for a package that is not here."""
     if name == UNWANTED:
-        return Scorer(name, sha256("\n".join(sorted(words)).encode()).hexdigest()[:12], of_words(words))
+        return Scorer(name, sha256("\n".join(sorted(words)).encode()).hexdigest()[:12], word_list_scores(words))
     if name not in SCORERS:
         raise AtlasError(f"scorer '{name}' is unknown; give {', '.join((*SCORERS, UNWANTED))}")
     scores = SCORERS[name]()

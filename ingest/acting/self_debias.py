@@ -9,7 +9,7 @@ from math import log
 import torch
 from torch import Tensor
 
-from ingest.acting.decoding import Decoding, Generated, OnToken, go_on
+from ingest.acting.decoding import Decoding, Generated, OnToken, continue_rows
 from ingest.acting.generation import Reader, eos_ids, require_room
 from ingest.model.models import Model
 
@@ -47,14 +47,14 @@ def self_debiased(
         require_room(model, tokens.shape[1], n_new)
     plain, others = Reader(model, token_ids), [Reader(model, tokens) for tokens in described]
 
-    def following(new: Tensor | None) -> Tensor:
-        return debiased(plain(new), [other(new) for other in others], strength)
+    def next_logits(new: Tensor | None) -> Tensor:
+        return debias_logits(plain(new), [other(new) for other in others], strength)
 
     with torch.inference_mode():
-        return go_on(following, token_ids, n_new, decoding, seeds, eos_ids(model), is_exact, {}, on_token)
+        return continue_rows(next_logits, token_ids, n_new, decoding, seeds, eos_ids(model), is_exact, {}, on_token)
 
 
-def debiased(logits: Tensor, described: Sequence[Tensor], strength: float) -> Tensor:
+def debias_logits(logits: Tensor, described: Sequence[Tensor], strength: float) -> Tensor:
     """Logits of p', up to a constant of each row; all [rows, d_vocab]."""
     if not described:
         return logits

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ingest.acting.baseline_costs import debiased_loss, filtered_loss
 from ingest.acting.bootstrap import paired_difference
-from ingest.acting.continuations import How, continuations, generation_rows, score_rows
+from ingest.acting.continuations import ContinuationSettings, continuations, generation_rows, score_rows
 from ingest.acting.perplexity import TextLoss, distinct_bigrams, text_loss
 from ingest.acting.scorers import Scorer
 from ingest.acting.suppression import SELF_DEBIASING, WORD_FILTER, PlannedArm
@@ -21,7 +21,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Written:
+class ScoredContinuations:
     """Rows of `generation` and of `generation_score`."""
 
     generations: Rows
@@ -29,7 +29,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Assay:
+class SuppressionTrial:
     """What all arms have in common.
 
     prompts: each [seq], and the cluster that each is of. text: the windows of the text on which arms are read, and the corpus that it is of. seed: of the
@@ -39,7 +39,7 @@ class Assay:
     model: Model
     prompts: Sequence[Tensor]
     clusters: Sequence[str]
-    how: How
+    how: ContinuationSettings
     scorers: Sequence[Scorer]
     text: Sequence[Tensor]
     corpus_id: int
@@ -48,18 +48,18 @@ class Assay:
     seed: int
 
     @cached_property
-    def of_base(self) -> Written:
+    def base_continuations(self) -> ScoredContinuations:
         """Where an experiment goes on after its base arm that is written anew, with the same bits."""
-        return self.written(0, self.base, lambda *_: None)
+        return self.write_continuations(0, self.base, lambda *_: None)
 
-    def written(self, arm_id: int, planned: PlannedArm, progress: Progress) -> Written:
+    def write_continuations(self, arm_id: int, planned: PlannedArm, progress: Progress) -> ScoredContinuations:
         generations = generation_rows(self.model, arm_id, continuations(self.model, self.prompts, planned, self.how, progress))
-        return Written(generations, score_rows(generations, self.scorers))
+        return ScoredContinuations(generations, score_rows(generations, self.scorers))
 
     def arm_rows(self, arm_id: int, planned: PlannedArm, progress: Progress) -> dict[str, Rows]:
         """Rows by table."""
         is_base = planned.role == "base"
-        found = self.of_base if is_base else self.written(arm_id, planned, progress)
+        found = self.base_continuations if is_base else self.write_continuations(arm_id, planned, progress)
         read = self.loss(planned)
         cost = {
             "arm_id": arm_id, "corpus_id": self.corpus_id, "n_tokens": read.n_tokens, "loss": read.loss, "perplexity": read.perplexity,
@@ -75,11 +75,11 @@ class Assay:
             return debiased_loss(self.model, self.text, self.how.debiasing, self.how.descriptions)
         return text_loss(self.model, self.text, planned.arm, self.look_up, {})
 
-    def differences(self, arm_id: int, found: Written) -> Rows:
+    def differences(self, arm_id: int, found: ScoredContinuations) -> Rows:
         """Rows of `score_difference`, of each scorer, decoding and measure."""
         decoding = {(row["prompt_id"], row["sample"]): row["decoding"] for row in found.generations}
         pairs: dict[tuple[str, str], list[tuple[dict[str, Any], dict[str, Any]]]] = {}
-        for row, base in zip(found.scores, self.of_base.scores, strict=True):
+        for row, base in zip(found.scores, self.base_continuations.scores, strict=True):
             pairs.setdefault((row["scorer"], decoding[row["prompt_id"], row["sample"]]), []).append((row, base))
         return [
             {"arm_id": arm_id, "scorer": scorer, "decoding": how, "measure": measure, **self.difference(of, column)}

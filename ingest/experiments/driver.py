@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 
 from ingest.acting.checks import check_acting
-from ingest.experiments.base import Plan, World
+from ingest.experiments.base import ExperimentContext, Plan
 from ingest.experiments.kinds import kind_named
 from ingest.experiments.rows import experiment_row, first_tables, part_tables
 from ingest.experiments.spec import Spec
@@ -34,12 +34,12 @@ class Tell(Protocol):
     def __call__(self, what: str, share: float = 0.0) -> None: ...
 
 
-def quiet(what: str, share: float = 0.0) -> None:
+def ignore_progress(what: str, share: float = 0.0) -> None:
     """Nobody hears it."""
 
 
 @dataclass(frozen=True)
-class Ran:
+class ExperimentResult:
     """notes: name of a part → why it brought nothing, or what is to be known of it. n_resumed: parts that an earlier run had done."""
 
     experiment_id: int
@@ -57,33 +57,33 @@ def store() -> Any:
 
 
 @contextmanager
-def world_of(path: Path | str, model: str | None, device: str, tell: Tell) -> Iterator[World]:
+def open_context(path: Path | str, model: str | None, device: str, tell: Tell) -> Iterator[ExperimentContext]:
     """Open the atlas with its own model, loaded and checked. Raises AtlasError if it is not the atlas's, or its identities do not hold."""
     with closing(open_reader(path)) as con:
         loaded = load_wanted(wanted_model(con), model, device, tell)
         tell("checking that what is recorded and changed adds up")
         check_identities(loaded)
         check_acting(loaded)
-        yield World(Path(path), loaded, con, bos_rule(con))
+        yield ExperimentContext(Path(path), loaded, con, bos_rule(con))
 
 
-def planned(world: World, spec: Spec) -> Plan:
+def plan_experiment(world: ExperimentContext, spec: Spec) -> Plan:
     with torch.inference_mode():
         return kind_named(spec.kind).plan(world, spec.settings, spec.prompts, spec.seed)
 
 
-def run(path: Path | str, spec: Spec, *, model: str | None = None, device: str = "cpu", tell: Tell = quiet) -> Ran:
+def run(path: Path | str, spec: Spec, *, model: str | None = None, device: str = "cpu", tell: Tell = ignore_progress) -> ExperimentResult:
     """Compute an experiment beside the atlas at `path`, or what is missing of one that was begun with the same settings and seed by the same versions.
 
     model: the atlas's own, named as for `atlas ingest`, where it is not found under its name. Raises AtlasError for whatever the spec asks for that the atlas,
     the model or this installation has not, before anything is kept.
     """
-    with world_of(path, model, device, tell) as world:
+    with open_context(path, model, device, tell) as world:
         tell("reading the prompts")
-        return carry_out(world, spec, planned(world, spec), tell)
+        return carry_out(world, spec, plan_experiment(world, spec), tell)
 
 
-def carry_out(world: World, spec: Spec, plan: Plan, tell: Tell) -> Ran:
+def carry_out(world: ExperimentContext, spec: Spec, plan: Plan, tell: Tell) -> ExperimentResult:
     kept, n, notes = store(), len(plan.parts), {}
     row = experiment_row(world.model, spec, plan)
     begun = kept.unfinished(world.path, row)
@@ -93,25 +93,25 @@ def carry_out(world: World, spec: Spec, plan: Plan, tell: Tell) -> Ran:
             continue
         what = f"{part.name}, {place + 1} of {n}"
         tell(what)
-        with torch.inference_mode(), said_of(part.name, experiment_id, world.path, is_begun=begun is not None or place > 0):
+        with torch.inference_mode(), translate_errors(part.name, experiment_id, world.path, is_begun=begun is not None or place > 0):
             found = part.compute(lambda read, of, what=what: tell(what, read / of))  # type: ignore[misc]
         if found.note is not None:
             notes[part.name] = found.note
         kept.add(world.path, experiment_id, part_tables(place, part.name, found), is_last=place == n - 1, row=row)
-    return Ran(experiment_id, n, len(done), notes)
+    return ExperimentResult(experiment_id, n, len(done), notes)
 
 
 @contextmanager
-def said_of(part: str, experiment_id: int, path: Path, *, is_begun: bool) -> Iterator[None]:
+def translate_errors(part: str, experiment_id: int, path: Path, *, is_begun: bool) -> Iterator[None]:
     """Say of what fails which part it was of, and what is kept: nothing of an experiment none of whose parts was done before."""
     try:
         yield
     except FAULTS as error:
         said = str(error) if isinstance(error, AtlasError) else f"{type(error).__name__}: {error}"
-        raise AtlasError(f"{part} could not be computed ({' '.join(said.split())}); {what_is_kept(experiment_id, path, is_begun=is_begun)}") from error
+        raise AtlasError(f"{part} could not be computed ({' '.join(said.split())}); {describe_kept_parts(experiment_id, path, is_begun=is_begun)}") from error
 
 
-def what_is_kept(experiment_id: int, path: Path, *, is_begun: bool) -> str:
+def describe_kept_parts(experiment_id: int, path: Path, *, is_begun: bool) -> str:
     """Said of an experiment a part of which failed. One that is new is removed, unless another process has found it begun and done a part."""
     if is_begun:
         return f"what was done before it is kept: the same command goes on there, and `atlas experiment remove {experiment_id}` takes it away"

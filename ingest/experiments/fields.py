@@ -5,7 +5,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, get_args, get_type_hints
 
 from schema.errors import AtlasError
-from schema.interventions.reading import number, shown, whole
+from schema.interventions.reading import read_number, read_whole_number, shorten_json
 
 WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 
@@ -16,7 +16,7 @@ MOST_ITEMS = 4096
 
 
 @dataclass(frozen=True)
-class Allowed:
+class AllowedValues:
     """least and most: of numbers, both allowed. among: the texts that there are, where they are few. most_items: of a list, each of which is of its own."""
 
     help: str
@@ -36,35 +36,35 @@ def setting(
     most_items: int | None = None,
 ) -> Any:
     """Declare a field of type int, float, str or bool, one of them or None, or a tuple of one of them."""
-    return field(default=default, metadata={"allowed": Allowed(help, least, most, tuple(among), len(among) or most_items)})
+    return field(default=default, metadata={"allowed": AllowedValues(help, least, most, tuple(among), len(among) or most_items)})
 
 
-def read(of: type, given: Any, where: str) -> Any:
+def read_fields(of: type, given: Any, where: str) -> Any:
     """Read an object of a dataclass from a table of TOML or an object of JSON; `where`: for messages.
 
     Raises AtlasError for a key that there is not, one that is missing, and a value of another type or out of bounds.
     """
     known = {f.name: f for f in fields(of)}
     if not isinstance(given, Mapping):
-        raise AtlasError(f"{where}: {shown(given)} was given; it is a table with {', '.join(known)}")
+        raise AtlasError(f"{where}: {shorten_json(given)} was given; it is a table with {', '.join(known)}")
     if unknown := [key for key in given if key not in known]:
-        raise AtlasError(f"{where}: {shown(unknown[0])} is unknown; there are {', '.join(known) or 'no settings'}")
+        raise AtlasError(f"{where}: {shorten_json(unknown[0])} is unknown; there are {', '.join(known) or 'no settings'}")
     if missing := [name for name, f in known.items() if f.default is MISSING and name not in given]:
-        raise AtlasError(f"{where}: {missing[0]} is missing: {allowed(known[missing[0]]).help}")
+        raise AtlasError(f"{where}: {missing[0]} is missing: {allowed_values(known[missing[0]]).help}")
     hints = get_type_hints(of)
-    return of(**{name: value(hints[name], allowed(known[name]), given[name], f"{where}: {name}") for name in given})
+    return of(**{name: value(hints[name], allowed_values(known[name]), given[name], f"{where}: {name}") for name in given})
 
 
-def allowed(of: Field) -> Allowed:
-    found: Allowed = of.metadata["allowed"]
+def allowed_values(of: Field) -> AllowedValues:
+    found: AllowedValues = of.metadata["allowed"]
     return found
 
 
-def value(hint: Any, bounds: Allowed, given: Any, what: str) -> Any:
+def value(hint: Any, bounds: AllowedValues, given: Any, what: str) -> Any:
     item = item_of(hint)
     if item is not None:
         if not isinstance(given, list | tuple):
-            raise AtlasError(f"{what} is {shown(given)}; it is a list, each of it {WORDS[item]}")
+            raise AtlasError(f"{what} is {shorten_json(given)}; it is a list, each of it {WORDS[item]}")
         if len(given) > MOST_ITEMS:
             raise AtlasError(f"{what} has {len(given):,} items; at most {MOST_ITEMS:,} are read")
         found = tuple(single(item, bounds, one, what) for one in given)
@@ -77,35 +77,35 @@ def value(hint: Any, bounds: Allowed, given: Any, what: str) -> Any:
 def require_each_once(found: tuple[Any, ...], most: int, what: str) -> None:
     """Each of them is computed, so what is named twice would be there twice."""
     if len({*found}) < len(found):
-        raise AtlasError(f"{what} has {shown(next(one for one in found if found.count(one) > 1))} twice: name each once")
+        raise AtlasError(f"{what} has {shorten_json(next(one for one in found if found.count(one) > 1))} twice: name each once")
     if len(found) > most:
         raise AtlasError(f"{what} has {len(found):,} items; at most {most:,} are computed")
 
 
-def single(of: type, bounds: Allowed, given: Any, what: str) -> Any:
+def single(of: type, bounds: AllowedValues, given: Any, what: str) -> Any:
     if of is bool or of is str:
         if not isinstance(given, of):
-            raise AtlasError(f"{what} is {shown(given)}; it is {WORDS[of]}")
+            raise AtlasError(f"{what} is {shorten_json(given)}; it is {WORDS[of]}")
         if isinstance(given, str):
             require_text(given, bounds, what)
         return given
-    found: float = whole_or_less(given, what) if of is int else number(given, what)
+    found: float = read_integer(given, what) if of is int else read_number(given, what)
     if (bounds.least is not None and found < bounds.least) or (bounds.most is not None and found > bounds.most):
         limits = [f"{word} {limit:,g}" for word, limit in (("at least", bounds.least), ("at most", bounds.most)) if limit is not None]
-        raise AtlasError(f"{what} is {shown(given)}; it is {' and '.join(limits)}")
+        raise AtlasError(f"{what} is {shorten_json(given)}; it is {' and '.join(limits)}")
     return found
 
 
-def whole_or_less(given: Any, what: str) -> int:
+def read_integer(given: Any, what: str) -> int:
     """Read a whole number, which may be below 0."""
     if isinstance(given, int) and not isinstance(given, bool) and given < 0:
-        return -whole(-given, what, 2**63)
-    return whole(given, what, 2**63)
+        return -read_whole_number(-given, what, 2**63)
+    return read_whole_number(given, what, 2**63)
 
 
-def require_text(given: str, bounds: Allowed, what: str) -> None:
+def require_text(given: str, bounds: AllowedValues, what: str) -> None:
     if bounds.among and given not in bounds.among:
-        raise AtlasError(f"{what} is {shown(given)}; there are {', '.join(bounds.among)}")
+        raise AtlasError(f"{what} is {shorten_json(given)}; there are {', '.join(bounds.among)}")
     if len(given) > LONGEST_TEXT:
         raise AtlasError(f"{what} has {len(given):,} characters; at most {LONGEST_TEXT:,} are read")
     try:

@@ -3,12 +3,14 @@
 from dataclasses import replace
 
 from ingest.acting.answers import Answer
-from ingest.experiments.base import World
-from ingest.experiments.prompts import Read, one_token, read_prompt
+from ingest.experiments.base import ExperimentContext
+from ingest.experiments.prompts import ReadPrompt, one_token, read_prompt
 from schema.errors import AtlasError
 
 
-def read_pair(world: World, place: int, text: str, corrupted: str, answer: str | None, foil: str | None, cluster: str | None) -> tuple[Read, Read]:
+def read_pair(
+    world: ExperimentContext, place: int, text: str, corrupted: str, answer: str | None, foil: str | None, cluster: str | None
+) -> tuple[ReadPrompt, ReadPrompt]:
     """Read the clean and the corrupted prompt, with one answer and one foil. Raises AtlasError for words of several tokens and for texts of unequal length."""
     words = (answer, foil)
     clean, other = (read_prompt(world, place, one, word, cluster=cluster) for one, word in zip((text, corrupted), words, strict=True))

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 import torch
 
-from ingest.acting.answers import Answer, Prompt, is_top, predicted, with_runner_up
+from ingest.acting.answers import Answer, Prompt, answer_logits, is_top, with_runner_up
 from ingest.acting.facts import answer_tokens, tokens_within
 from ingest.experiments.asked import SubjectPrompt
-from ingest.experiments.base import World
+from ingest.experiments.base import ExperimentContext
 from ingest.live.prompt import cut_prompt
 from ingest.model.models import Model
 from ingest.text.sequences import Sequence as Tokens
 from ingest.text.sequences import bos_token
 from schema.errors import AtlasError
-from schema.interventions.reading import shown
+from schema.interventions.reading import shorten_json
 
 PROMPT = pa.schema(
     [
@@ -35,7 +35,7 @@ N_SHOWN = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Read:
+class ReadPrompt:
     """A prompt with its answer. answer: held against the runner-up. note: what the model says instead, where the answer is not what it finds most likely."""
 
     text: str
@@ -47,41 +47,41 @@ class Read:
     note: str | None
 
 
-def read_prompt(world: World, place: int, text: str, answer: str | None, subject: str | None = None, cluster: str | None = None) -> Read:
+def read_prompt(world: ExperimentContext, place: int, text: str, answer: str | None, subject: str | None = None, cluster: str | None = None) -> ReadPrompt:
     """Read the prompt at a place of the list. Raises AtlasError for one without an answer, a subject that it does not hold, and as `cut_prompt` does."""
     model = world.model
     try:
         tokens = cut_prompt(model, text, world.bos).sequences[0]
         found = None if subject is None else subject_of(text, subject, tokens)
         if answer is None:
-            raise AtlasError(f"it has no answer; the model goes on with {goes_on(model, tokens)}: name one")
+            raise AtlasError(f"it has no answer; the model goes on with {describe_likeliest(model, tokens)}: name one")
         prompt = Prompt(tuple(map(int, tokens.token_ids)), answer_tokens(model.tokenizer, text, answer))
     except AtlasError as error:
         raise AtlasError(f"prompt {place}: {error}") from None
     with torch.inference_mode():
-        logits = predicted(model, prompt)
-        note = None if is_top(logits, prompt) else f"the model does not answer {shown(answer)}: it goes on with {goes_on(model, tokens)}"
-        return Read(text, cluster, tokens, prompt, found, with_runner_up(logits, prompt), note)
+        logits = answer_logits(model, prompt)
+        note = None if is_top(logits, prompt) else f"the model does not answer {shorten_json(answer)}: it goes on with {describe_likeliest(model, tokens)}"
+        return ReadPrompt(text, cluster, tokens, prompt, found, with_runner_up(logits, prompt), note)
 
 
 def subject_of(text: str, subject: str, tokens: Tokens) -> range:
     """Where its tokens lie, of its first place in the text."""
     if not subject or subject not in text:
-        raise AtlasError(f"its text does not hold the subject {shown(subject)}: {shown(text)}")
+        raise AtlasError(f"its text does not hold the subject {shorten_json(subject)}: {shorten_json(text)}")
     start = text.index(subject)
     return tokens_within(list(zip(tokens.char_starts.tolist(), tokens.char_ends.tolist(), strict=True)), start, start + len(subject))
 
 
-def goes_on(model: Model, tokens: Tokens) -> str:
+def describe_likeliest(model: Model, tokens: Tokens) -> str:
     """Name the likeliest next tokens, with their probabilities."""
     with torch.inference_mode():
-        probs = predicted(model, Prompt(tuple(map(int, tokens.token_ids)), (0,)))[0].softmax(-1)
+        probs = answer_logits(model, Prompt(tuple(map(int, tokens.token_ids)), (0,)))[0].softmax(-1)
     found = zip(*(one.tolist() for one in probs.topk(N_SHOWN)), strict=True)
     return ", ".join(f"{text_of(model, token)} ({prob:.2f})" for prob, token in found)
 
 
 def text_of(model: Model, token_id: int) -> str:
-    return shown(model.tokenizer.decode([token_id]))
+    return shorten_json(model.tokenizer.decode([token_id]))
 
 
 def one_token(model: Model, text: str, what: str) -> int:
@@ -89,11 +89,11 @@ def one_token(model: Model, text: str, what: str) -> int:
     token_ids = model.tokenizer(text, add_special_tokens=False)["input_ids"]
     if len(token_ids) != 1:
         named = ", ".join(text_of(model, token_id) for token_id in token_ids)
-        raise AtlasError(f"{what} {shown(text)} is {len(token_ids)} tokens ({named}); give one of a single token")
+        raise AtlasError(f"{what} {shorten_json(text)} is {len(token_ids)} tokens ({named}); give one of a single token")
     return int(token_ids[0])
 
 
-def prompt_tables(world: World, prompts: Sequence[Read]) -> dict[str, pa.Table]:
+def prompt_tables(world: ExperimentContext, prompts: Sequence[ReadPrompt]) -> dict[str, pa.Table]:
     """Rows of `prompt` and `prompt_token`."""
     has_bos = bos_token(world.model.tokenizer, world.bos) is not None
     rows = [
@@ -125,7 +125,7 @@ def roles(n: int, subject: range | None) -> list[str]:
     return found
 
 
-def read_subjects(world: World, prompts: Sequence[SubjectPrompt]) -> list[Read]:
+def read_subjects(world: ExperimentContext, prompts: Sequence[SubjectPrompt]) -> list[ReadPrompt]:
     """AtlasError if the model answers none of them; what it answers otherwise has a note."""
     read = [read_prompt(world, i, one.text, one.answer, one.subject, one.cluster) for i, one in enumerate(prompts)]
     if all(one.note for one in read):

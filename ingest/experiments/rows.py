@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest.experiments.base import Found, Plan, Tables
+from ingest.experiments.base import PartResult, Plan, Tables
 from ingest.experiments.spec import Spec
 from ingest.model.models import Model
 from ingest.store.register import versions
@@ -22,7 +22,9 @@ def of_prompt(rows: pa.Table, prompt_id: int) -> pa.Table:
 def experiment_row(model: Model, spec: Spec, plan: Plan) -> dict[str, Any]:
     """As it begins. settings: what was asked, and what was measured on the way, both of which repeat."""
     return {
-        "kind": spec.kind, "title": spec.title, "settings": json.dumps({**spec.asked(), "measured": dict(plan.measured)}), "versions": json.dumps(versions()),
+        "kind": spec.kind, "title": spec.title,
+        "settings": json.dumps({**spec.settings_and_prompts(), "measured": dict(plan.measured)}),
+        "versions": json.dumps(versions()),
         "seed": spec.seed, "device": str(model.device), "dtype": model.dtype_name, "attention": model.hf.config._attn_implementation,
         "weights_sha256": model.weights_sha256, "started_at": datetime.now(UTC), "status": "running",
     }  # fmt: skip
@@ -33,6 +35,6 @@ def first_tables(row: dict[str, Any], plan: Plan) -> Tables:
     return {"arm": pa.Table.from_pylist([BASE]), **plan.tables, "experiment": pa.Table.from_pylist([row])}
 
 
-def part_tables(part: int, name: str, found: Found) -> Tables:
+def part_tables(part: int, name: str, found: PartResult) -> Tables:
     done = pa.table({"part": pa.array([part], pa.int32()), "name": [name], "note": pa.array([found.note], pa.string())})
     return {**found.tables, "part": done}

@@ -11,7 +11,7 @@ from typing import Any
 from ingest.experiments import fields as reading
 from ingest.experiments.kinds import kind_named
 from schema.errors import AtlasError
-from schema.interventions.reading import MOST_BYTES, shown
+from schema.interventions.reading import MOST_BYTES, shorten_json
 
 MOST_PROMPTS = 4096
 
@@ -33,13 +33,13 @@ class Spec:
     settings: Any
     prompts: tuple[Any, ...]
 
-    def asked(self) -> dict[str, Any]:
+    def settings_and_prompts(self) -> dict[str, Any]:
         """Beside kind, title and seed, as JSON has it; what has its default is said too."""
-        return {"settings": plain(self.settings), "prompts": [plain(one) for one in self.prompts]}
+        return {"settings": given_fields(self.settings), "prompts": [given_fields(one) for one in self.prompts]}
 
 
 @dataclass(frozen=True)
-class Head:
+class SpecHeader:
     """What every kind has."""
 
     kind: str = reading.setting(help="what is done")
@@ -47,7 +47,7 @@ class Head:
     seed: int = reading.setting(0, help="what draws are hashed from", least=0)
 
 
-def plain(one: Any) -> dict[str, Any]:
+def given_fields(one: Any) -> dict[str, Any]:
     """Without what is not given: TOML has no null."""
     return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(one).items() if value is not None}
 
@@ -93,25 +93,25 @@ def require_shallow(text: str) -> None:
 def spec_of(given: Mapping[str, Any]) -> Spec:
     """Read a spec from a table of TOML or an object of JSON. Raises AtlasError for a kind, a key or a value that there is not."""
     own = {"settings", "prompts"}
-    names = [f.name for f in fields(Head)]
+    names = [f.name for f in fields(SpecHeader)]
     if unknown := [key for key in given if key not in {*own, *names}]:
-        raise AtlasError(f"{shown(unknown[0])} is unknown; an experiment has {', '.join((*names, 'settings', 'prompts'))}")
-    head: Head = reading.read(Head, {key: value for key, value in given.items() if key not in own}, "the experiment")
+        raise AtlasError(f"{shorten_json(unknown[0])} is unknown; an experiment has {', '.join((*names, 'settings', 'prompts'))}")
+    head: SpecHeader = reading.read_fields(SpecHeader, {key: value for key, value in given.items() if key not in own}, "the experiment")
     kind = kind_named(head.kind)
     prompts = given.get("prompts", kind.usual or [])
     prompts = kind.shipped[prompts]() if isinstance(prompts, str) and prompts in kind.shipped else prompts
     if not isinstance(prompts, list | tuple) or not prompts:
         named = "".join(f", or '{name}' for those that come with the atlas" for name in kind.shipped)
-        raise AtlasError(f"prompts is {shown(prompts)}; it is a list of one prompt or more{named}")
+        raise AtlasError(f"prompts is {shorten_json(prompts)}; it is a list of one prompt or more{named}")
     if len(prompts) > MOST_PROMPTS:
         raise AtlasError(f"{len(prompts):,} prompts were given; at most {MOST_PROMPTS:,} are read")
-    settings = reading.read(kind.settings, given.get("settings", {}), "settings")
-    return Spec(head.kind, head.title, head.seed, settings, tuple(reading.read(kind.prompt, one, f"prompt {i}") for i, one in enumerate(prompts)))
+    settings = reading.read_fields(kind.settings, given.get("settings", {}), "settings")
+    return Spec(head.kind, head.title, head.seed, settings, tuple(reading.read_fields(kind.prompt, one, f"prompt {i}") for i, one in enumerate(prompts)))
 
 
 def to_toml(spec: Spec) -> str:
     """TOML that `of_toml` reads as the same."""
-    asked = spec.asked()
+    asked = spec.settings_and_prompts()
     parts = [lines({"kind": spec.kind, "title": spec.title, "seed": spec.seed})]
     parts += ["[settings]\n" + lines(asked["settings"])]
     parts += ["[[prompts]]\n" + lines(one) for one in asked["prompts"]]
@@ -119,9 +119,9 @@ def to_toml(spec: Spec) -> str:
 
 
 def lines(found: Mapping[str, Any]) -> str:
-    return "".join(f"{name} = {written(value)}\n" for name, value in found.items())
+    return "".join(f"{name} = {toml_value(value)}\n" for name, value in found.items())
 
 
-def written(value: Any) -> str:
+def toml_value(value: Any) -> str:
     """JSON's spelling is TOML's too, but for the character DEL."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -7,19 +7,19 @@ import pyarrow as pa
 import torch
 
 from ingest.acting import word_lists
-from ingest.acting.continuations import How
+from ingest.acting.continuations import ContinuationSettings
 from ingest.acting.decoding import Decoding
-from ingest.acting.draws import hashed
+from ingest.acting.draws import seeded_hash
 from ingest.acting.generation import require_room
 from ingest.acting.perplexity import WINDOW, windows
 from ingest.acting.places import shape_of
 from ingest.acting.scorers import scorer
 from ingest.acting.self_debias import DESCRIPTIONS
-from ingest.acting.suppressed import Assay, Rows
+from ingest.acting.suppressed import Rows, SuppressionTrial
 from ingest.acting.suppression import ConceptValue, PlannedArm, planned_arms
 from ingest.acting.used import used_arm
 from ingest.acting.word_filter import forms_of
-from ingest.experiments.base import Tables, World
+from ingest.experiments.base import ExperimentContext, Tables
 from ingest.experiments.prompts import PROMPT, PROMPT_TOKEN, token_rows
 from ingest.live.engine import look_up
 from ingest.live.prompt import cut_prompt
@@ -51,18 +51,18 @@ CHANGE = pa.schema(
 
 
 def unwanted_words(settings: "Settings") -> tuple[str, ...]:
-    return settings.unwanted or word_lists.unwanted()
+    return settings.unwanted or word_lists.unwanted_words()
 
 
-def planned(world: World, settings: "Settings", seed: int) -> list[PlannedArm]:
+def plan_arms(world: ExperimentContext, settings: "Settings", seed: int) -> list[PlannedArm]:
     """Plan the arms. Raises AtlasError where no value promotes the words of the concept, or none the unwanted ones."""
-    concept = values_of(world, settings, "the concept", settings.concept or word_lists.asked()["concept"])
+    concept = values_of(world, settings, "the concept", settings.concept or word_lists.shipped_lists()["concept"])
     opposite = values_of(world, settings, "the unwanted words", unwanted_words(settings))
-    seeds = [hashed(seed, settings.samples + draw) for draw in range(settings.draws)]
+    seeds = [seeded_hash(seed, settings.samples + draw) for draw in range(settings.draws)]
     return planned_arms(concept, opposite, settings.strengths, seeds, settings.corpus, shape_of(world.model), look_up(world.con))
 
 
-def values_of(world: World, settings: "Settings", what: str, words: Sequence[str]) -> list[ConceptValue]:
+def values_of(world: ExperimentContext, settings: "Settings", what: str, words: Sequence[str]) -> list[ConceptValue]:
     """Those whose coefficient has the sign somewhere in the corpus: one of a ReLU is never below 0."""
     asked = {"words": ",".join(words), "n": settings.values, "least": settings.min_tokens, "corpus": settings.corpus}
     found = [ConceptValue(*row) for row in world.con.execute(VALUES, asked).fetchall()]
@@ -72,7 +72,7 @@ def values_of(world: World, settings: "Settings", what: str, words: Sequence[str
     return found
 
 
-def assay_of(world: World, settings: "Settings", prompts: Sequence["Template"], base: PlannedArm, seed: int) -> Assay:
+def build_trial(world: ExperimentContext, settings: "Settings", prompts: Sequence["Template"], base: PlannedArm, seed: int) -> SuppressionTrial:
     """Windows of the text leave room for each description before them.
 
     Raises AtlasError for prompts that do not fit in the context, for a scorer that is not installed, and for a text that
@@ -84,16 +84,18 @@ def assay_of(world: World, settings: "Settings", prompts: Sequence["Template"], 
     descriptions = settings.descriptions or DESCRIPTIONS
     longest = max(len(world.model.tokenizer(one, add_special_tokens=False).input_ids) for one in descriptions)
     decoding = Decoding("sample", settings.temperature, settings.top_p)
-    how = How(settings.new_tokens, tuple(hashed(seed, sample) for sample in range(settings.samples)), decoding, forms, settings.debiasing, descriptions)
+    how = ContinuationSettings(
+        settings.new_tokens, tuple(seeded_hash(seed, sample) for sample in range(settings.samples)), decoding, forms, settings.debiasing, descriptions
+    )
     scorers = [scorer(name, words) for name in settings.scorers]
     ids = [torch.from_numpy(cut_prompt(world.model, one.text, world.bos).sequences[0].token_ids).long() for one in prompts]
     require_room(world.model, longest + max(map(len, ids)), settings.new_tokens)
     window = min(WINDOW, (world.model.max_context or WINDOW + longest) - longest)
     text = windows(text_of(world, settings), window, bos_token(world.model.tokenizer, world.bos))
-    return Assay(world.model, ids, clusters, how, scorers, text, settings.text, look_up(world.con), base, seed)
+    return SuppressionTrial(world.model, ids, clusters, how, scorers, text, settings.text, look_up(world.con), base, seed)
 
 
-def text_of(world: World, settings: "Settings") -> torch.Tensor:
+def text_of(world: ExperimentContext, settings: "Settings") -> torch.Tensor:
     """Read the corpus's first tokens, its documents joined by blank lines, [n_tokens]."""
     text = "\n\n".join(text for (text,) in world.con.execute(TEXTS, {"corpus": settings.text}).fetchall())
     if not text:
@@ -102,7 +104,7 @@ def text_of(world: World, settings: "Settings") -> torch.Tensor:
     return torch.from_numpy(found.token_ids[: settings.text_tokens]).long()
 
 
-def prompt_rows(world: World, prompts: Sequence["Template"]) -> Tables:
+def prompt_rows(world: ExperimentContext, prompts: Sequence["Template"]) -> Tables:
     has_bos = bos_token(world.model.tokenizer, world.bos) is not None
     rows: Rows = []
     tokens: Rows = []
@@ -113,7 +115,7 @@ def prompt_rows(world: World, prompts: Sequence["Template"]) -> Tables:
     return {"prompt": pa.Table.from_pylist(rows, PROMPT), "prompt_token": pa.Table.from_pylist(tokens, PROMPT_TOKEN)}
 
 
-def arm_tables(world: World, arms: Sequence[PlannedArm]) -> Tables:
+def arm_tables(world: ExperimentContext, arms: Sequence[PlannedArm]) -> Tables:
     norm = look_up(world.con)
     rows: Rows = []
     changes: Rows = []
@@ -126,7 +128,7 @@ def arm_tables(world: World, arms: Sequence[PlannedArm]) -> Tables:
     return {"arm": pa.Table.from_pylist(rows, ARM), "arm_change": pa.Table.from_pylist(changes, CHANGE)}
 
 
-def measured(assay: Assay) -> dict[str, Any]:
+def trial_facts(assay: SuppressionTrial) -> dict[str, Any]:
     """Collect what the numbers hang on beside the settings."""
     return {
         "scorers": {one.name: one.version for one in assay.scorers},

@@ -23,7 +23,7 @@ BULKY = ("residual_state", "coefficient")
 """Tables that are most of an answer."""
 
 
-class Apart:
+class PredictionAttribution:
     """Hears one position of the prompt and of each arm."""
 
     def __init__(self, model: Model, prompts: Sequence[CutDocument], index: int) -> None:
@@ -38,7 +38,7 @@ class Apart:
         heard = listener(self.model, self.recorder, self.position_ids, batch)
         return [heard] if heard is not None else []
 
-    def narrowed(self, tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    def narrow_tables(self, tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
         """Leave out states and coefficients of other positions."""
         own = pc.field("position_id").isin(self.position_ids.tolist())
         return {name: table.filter(own) if name in BULKY else table for name, table in tables.items()}

@@ -26,7 +26,7 @@ PIECE = 1 << 18
 """Bytes of an answer that are sent at once."""
 
 
-class Spooled(ExitStack):
+class TableSpool(ExitStack):
     """Each table as an Arrow stream, to which parts of it are added as they come about; closed, it is gone."""
 
     def __init__(self) -> None:
@@ -56,9 +56,9 @@ class Spooled(ExitStack):
                 yield piece
 
 
-def spooled(parts: Iterable[dict[str, pa.Table]], tell: Tell) -> Spooled:
+def spool_tables(parts: Iterable[dict[str, pa.Table]], tell: Tell) -> TableSpool:
     with ExitStack() as failed:
-        found = failed.enter_context(Spooled())
+        found = failed.enter_context(TableSpool())
         for tables in parts:
             for name, table in tables.items():
                 found.add(name, table)
@@ -108,7 +108,7 @@ class Process:
                 raise AtlasError("a request is JSON: its content type is application/json")
             asked = parse_request(body)
             visitor = request.headers.get("x-visitor", "")[:64]
-            ticket = self.jobs.enter(visitor, lambda tell: spooled(self.engine.trace(asked, tell), tell))
+            ticket = self.jobs.enter(visitor, lambda tell: spool_tables(self.engine.trace(asked, tell), tell))
         except AtlasError as error:
             return JSONResponse(refusal(error), status_code=429 if isinstance(error, Busy) else 413 if isinstance(error, TooLarge) else 400)
         except ClientDisconnect:

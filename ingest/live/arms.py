@@ -4,7 +4,7 @@ import pyarrow as pa
 import torch
 
 from ingest.acting.used import used_arm
-from ingest.live.tracing import Traced
+from ingest.live.tracing import TracedPrompt
 from schema.interventions.changes import change_rows
 from schema.interventions.resolve import arm_sha256, canonical_json
 
@@ -19,7 +19,7 @@ CHANGE = pa.schema(
 )  # fmt: skip
 
 
-def arm_tables(traced: Traced, dtype: torch.dtype) -> dict[str, pa.Table]:
+def arm_tables(traced: TracedPrompt, dtype: torch.dtype) -> dict[str, pa.Table]:
     """Build the rows of `arm` and `arm_change`; the base is arm 0.
 
     is_as_base: the arm changed no bit of any position. `arm` has values as they were asked for, `arm_change` as the dtype has them.

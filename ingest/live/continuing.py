@@ -6,7 +6,7 @@ import torch
 from ingest.acting.decoding import Decoding
 from ingest.acting.generation import generate
 from ingest.live.jobs import Tell
-from ingest.live.request import Asked
+from ingest.live.request import LiveRequest
 from ingest.model.models import Model
 from ingest.text.sequences import CutDocument
 from schema.interventions.intervention import Arm
@@ -19,7 +19,7 @@ GENERATION = pa.schema(
 )  # fmt: skip
 
 
-def generation_table(model: Model, prompt: CutDocument, arms: tuple[Arm, ...], asked: Asked, tell: Tell) -> pa.Table:
+def generation_table(model: Model, prompt: CutDocument, arms: tuple[Arm, ...], asked: LiveRequest, tell: Tell) -> pa.Table:
     """Generate one row for the prompt and for each arm (resolved), none where no new token is asked for. A text that ends says so (`finish` is eos)."""
     if not asked.n_new:
         return GENERATION.empty_table()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 
-from ingest.live.jobs import within
-from ingest.live.request import Asked
+from ingest.live.jobs import limit_time
+from ingest.live.request import LiveRequest
 from schema.errors import AtlasError
 from schema.interventions.resolve import LookUp
 from schema.live import LONGEST
@@ -45,13 +45,13 @@ class Engine:
         """Load and check the model, unless that was done. Raises AtlasError if it is not the atlas's, or its identities do not hold."""
         if self.model is None:
             try:
-                self.model = self.loaded(tell)
+                self.model = self.load_checked_model(tell)
             except AtlasError:
                 self.is_lost = True
                 raise
         return self.model
 
-    def loaded(self, tell: "Tell") -> "Model":
+    def load_checked_model(self, tell: "Tell") -> "Model":
         tell("starting torch", 0.0)
         from ingest.acting.checks import check_acting
         from ingest.live.weights import load_wanted, wanted_model
@@ -77,19 +77,19 @@ class Engine:
                 raise AtlasError(f"{error}. Without taking its prediction apart the prompt can be traced, as `atlas trace` does") from error
             self.heads_hold = True
 
-    def trace(self, asked: Asked, tell: "Tell") -> Iterator[dict[str, pa.Table]]:
+    def trace(self, asked: LiveRequest, tell: "Tell") -> Iterator[dict[str, pa.Table]]:
         """Yield the tables of the prompt, its ids negative, as it is and under arms, in parts as they are made: a trace's, and what base and arms predict.
 
         Raises AtlasError for what the model or the atlas has not.
         """
         model, started_at = self.load(tell), datetime.now(UTC)
-        tell = within(LONGEST, tell)
+        tell = limit_time(LONGEST, tell)
         from ingest.acting.generation import require_room
-        from ingest.live.apart import Apart
+        from ingest.live.apart import PredictionAttribution
         from ingest.live.arms import arm_tables
         from ingest.live.continuing import generation_table
         from ingest.live.outcomes import outcome_tables
-        from ingest.live.prompt import cut_prompt, prompt_tables, require_few, under_arms
+        from ingest.live.prompt import copy_prompt_per_arm, cut_prompt, prompt_tables, require_few
         from ingest.live.record import record_tables
         from ingest.live.tracing import n_runs, read_prompts, resolved_arms, traced_tables
 
@@ -98,21 +98,21 @@ class Engine:
         with closing(open_reader(self.path)) as con:
             bos, value_tops = bos_rule(con), read_value_tops(con, model)
             arms = resolved_arms(model, asked.arms, look_up(con), tell)
-        prompts = under_arms(cut_prompt(model, asked.text, bos, is_chat=asked.is_chat), len(arms))
+        prompts = copy_prompt_per_arm(cut_prompt(model, asked.text, bos, is_chat=asked.is_chat), len(arms))
         require_few(prompts, n_runs(arms))
         if asked.n_new:
             # before the trace, which may take minutes
             require_room(model, len(prompts[0].sequences[0].token_ids), asked.n_new)
         if asked.apart is not None:
             self.check_heads(model, tell)
-        apart = Apart(model, prompts, asked.apart) if asked.apart is not None else None
+        apart = PredictionAttribution(model, prompts, asked.apart) if asked.apart is not None else None
         traced = read_prompts(model, prompts, arms, tell, apart)
         yield outcome_tables(model, traced, tell)
         yield arm_tables(traced, model.dtype)
         if asked.is_traced:
             yield prompt_tables(prompts, bos)
             for tables in traced_tables(model, traced, value_tops, tell):
-                yield apart.narrowed(tables) if apart is not None and asked.is_narrow else tables
+                yield apart.narrow_tables(tables) if apart is not None and asked.is_narrow else tables
         if apart is not None:
             yield apart.tables()
         # half a gigabyte of states, which what follows has no need of

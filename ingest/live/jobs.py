@@ -27,16 +27,16 @@ class Tell(Protocol):
     def __call__(self, stage: str, share: float, **more: object) -> None: ...
 
 
-def within(seconds: float, tell: Tell) -> Tell:
+def limit_time(seconds: float, tell: Tell) -> Tell:
     """Wrap `tell` so that it raises AtlasError once so many seconds have gone by."""
     end = time.monotonic() + seconds
 
-    def told(stage: str, share: float, **more: object) -> None:
+    def report_stage(stage: str, share: float, **more: object) -> None:
         if time.monotonic() > end:
             raise AtlasError(f"this takes longer than {seconds:g} seconds, and is ended: give a shorter prompt, or fewer arms or new tokens")
         tell(stage, share, **more)
 
-    return told
+    return report_stage
 
 
 class Cancelled(Exception):
@@ -84,11 +84,11 @@ class Jobs:
         if n_waiting > QUEUE or self.n_untaken > MOST_UNTAKEN:
             raise Busy(f"{n_waiting} requests are in line and {self.n_untaken} answers on their way, and no more can wait: ask again in a moment")
         self.line.append(ticket := Ticket(visitor))
-        ticket.future = asyncio.ensure_future(self.served(ticket, job))
+        ticket.future = asyncio.ensure_future(self.run_job(ticket, job))
         ticket.future.add_done_callback(lambda done: self.leave(ticket, done))
         return ticket
 
-    async def served(self, ticket: Ticket, job: Callable[[Tell], Any]) -> Any:
+    async def run_job(self, ticket: Ticket, job: Callable[[Tell], Any]) -> Any:
         async with self.turn:
             ticket.has_begun = True
             return await asyncio.get_running_loop().run_in_executor(self.executor, ticket.begin, job)

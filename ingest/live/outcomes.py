@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ingest.live.jobs import Tell
-from ingest.live.tracing import MOST_LOGITS, Traced
+from ingest.live.tracing import MOST_LOGITS, TracedPrompt
 from ingest.model.models import Model
 from ingest.model.ranking import rank_of, top_k
 from schema.interventions.intervention import Arm
@@ -23,7 +23,7 @@ SITES = ("coefficient", "pre_activation")
 """Where a change is one of a coefficient."""
 
 
-def scores(model: Model, traced: Traced, arm: Arm, indices: range, answers: Tensor) -> dict[str, pa.Array]:
+def scores(model: Model, traced: TracedPrompt, arm: Arm, indices: range, answers: Tensor) -> dict[str, pa.Array]:
     """Compute score and frozen_score at some indices of the prompt, for the answer there, [len(indices)]; null where the arm changes no coefficient.
 
     score is Σ m_i·(e_w·v_i) over the changed; frozen_score is by E·(gain ⊙ v), over what the final norm divides by in the base. Both are logits.
@@ -31,7 +31,7 @@ def scores(model: Model, traced: Traced, arm: Arm, indices: range, answers: Tens
     rows = slice(indices.start, indices.stop)
     written = torch.zeros_like(traced.last[0, rows])
     is_changed = np.zeros(len(indices), bool)
-    for layer, neurons, mask in changed(model, arm, indices, traced.last.shape[1]):
+    for layer, neurons, mask in changed_neurons(model, arm, indices, traced.last.shape[1]):
         m = traced.states.coefficients[layer, rows][:, neurons].float() * traced.states.ffn_scale[layer, rows, None]
         written += (m * mask.to(m)) @ model.values(layer)[neurons]
         is_changed |= mask.any(1).numpy()
@@ -39,7 +39,7 @@ def scores(model: Model, traced: Traced, arm: Arm, indices: range, answers: Tens
     return {name: pa.array((written * reader).sum(1).cpu().numpy(), mask=~is_changed) for name, reader in readers.items()}
 
 
-def changed(model: Model, arm: Arm, indices: range, n: int) -> Iterator[tuple[int, list[int], Tensor]]:
+def changed_neurons(model: Model, arm: Arm, indices: range, n: int) -> Iterator[tuple[int, list[int], Tensor]]:
     """Yield each layer with the neurons that an arm (resolved) changes there, and at which indices, [len(indices), neurons] of booleans.
 
     n: tokens of the prompt.
@@ -48,7 +48,7 @@ def changed(model: Model, arm: Arm, indices: range, n: int) -> Iterator[tuple[in
     for change in arm:
         if change.site in SITES and change.layer is not None and change.units and change.positions is not None:
             at = cells.setdefault(change.layer, {}).setdefault(change.units[0], set())
-            for start, end in change.positions.within(n):
+            for start, end in change.positions.index_ranges(n):
                 at.update(range(max(start, indices.start), min(n if end is None else end, indices.stop)))
     for layer, of_layer in cells.items():
         mask = torch.zeros(len(indices), len(of_layer), dtype=torch.bool)
@@ -64,7 +64,7 @@ HELD = 8
 
 
 @torch.inference_mode()
-def outcome_tables(model: Model, traced: Traced, tell: Tell, prompt_id: int = 0) -> dict[str, pa.Table]:
+def outcome_tables(model: Model, traced: TracedPrompt, tell: Tell, prompt_id: int = 0) -> dict[str, pa.Table]:
     """Build the rows of `outcome` and `outcome_token` for every position of the base (arm 0) and of each arm.
 
     The answer is the base's most likely token at the position, the foil its second. kl_from_base is KL(base ‖ arm) in nats; answer_logprob and entropy are in
@@ -77,7 +77,7 @@ def outcome_tables(model: Model, traced: Traced, tell: Tell, prompt_id: int = 0)
     for start in range(0, n, size):
         indices = range(start, min(start + size, n))
         rows = slice(indices.start, indices.stop)
-        base = Base.of(model.lens(traced.last[0, rows]))
+        base = Base.from_logits(model.lens(traced.last[0, rows]))
         # few positions of many arms are one product too, or the output embedding would be read for each
         for group in torch.arange(n_arms).split(max(1, most // size)):
             tell("what each arm predicts", (start + int(group[0]) / n_arms * len(indices)) / n)
@@ -101,7 +101,7 @@ class Base:
     answers: Tensor
 
     @classmethod
-    def of(cls, logits: Tensor) -> Self:
+    def from_logits(cls, logits: Tensor) -> Self:
         return cls(logits, logits.double().log_softmax(-1), top_k(logits, 2)[1])
 
 

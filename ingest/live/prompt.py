@@ -13,8 +13,8 @@ from ingest.model.models import Model
 from ingest.recorders.rows import text_tables
 from ingest.text.chats import TemplateProcess
 from ingest.text.corpora import Document
-from ingest.text.corpora.document import held_messages
-from ingest.text.sequences import CutDocument, Sequence, cut
+from ingest.text.corpora.document import is_message_list
+from ingest.text.sequences import CutDocument, Sequence, cut_documents
 from schema.errors import AtlasError
 from schema.live import MOST_POSITIONS, MOST_PROMPT_TOKENS
 
@@ -35,7 +35,7 @@ def cut_prompt(model: Model, text: str, bos: str, *, is_chat: bool = False) -> C
             rendered, _ = template.render("the prompt", messages, begins_answer=messages[-1]["role"] != "assistant")
         document = replace(document, text=rendered, is_chat=True)
     # one more than there may be, so that what is too long shows
-    found = next(cut([document], model.tokenizer, corpus_id=BASE_CORPUS, context=most + 1, bos=bos, by="tokens"))
+    found = next(cut_documents([document], model.tokenizer, corpus_id=BASE_CORPUS, context=most + 1, bos=bos, by="tokens"))
     if not found.sequences:
         raise AtlasError("the prompt is empty: give it some text")
     n = sum(len(s.token_ids) for s in found.sequences)
@@ -53,12 +53,12 @@ def chat_messages(text: str) -> list[Mapping[str, Any]]:
         messages = json.loads(text)
     except (ValueError, RecursionError):
         messages = None
-    return messages if held_messages(messages) else [{"role": "user", "content": text}]
+    return messages if is_message_list(messages) else [{"role": "user", "content": text}]
 
 
-def under_arms(found: CutDocument, n_arms: int) -> list[CutDocument]:
+def copy_prompt_per_arm(found: CutDocument, n_arms: int) -> list[CutDocument]:
     """Copy the prompt once for itself and once for each arm, each time with ids of its own."""
-    return [moved(found, k) for k in range(n_arms + 1)]
+    return [shift_prompt_ids(found, k) for k in range(n_arms + 1)]
 
 
 def require_few(prompts: list[CutDocument], n_runs: int) -> None:
@@ -72,7 +72,7 @@ def require_few(prompts: list[CutDocument], n_runs: int) -> None:
         )
 
 
-def moved(found: CutDocument, k: int) -> CutDocument:
+def shift_prompt_ids(found: CutDocument, k: int) -> CutDocument:
     by = k << 40
     name = "prompt" if k == 0 else f"prompt under arm {k}"
     sequences = tuple(

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 import numpy as np
 import pyarrow as pa
 
-from ingest.live.request import Asked
+from ingest.live.request import LiveRequest
 from ingest.model.models import Model
 from ingest.store.register import versions
 from ingest.text.sequences import CutDocument, bos_token
 
 
-def record_tables(model: Model, prompt: CutDocument, asked: Asked, bos: str, started_at: datetime) -> dict[str, pa.Table]:
+def record_tables(model: Model, prompt: CutDocument, asked: LiveRequest, bos: str, started_at: datetime) -> dict[str, pa.Table]:
     """Build the rows that record a live trace. The title is left to whoever keeps it. The answer is, at each index, the token that is likeliest in the base."""
     (s,) = prompt.sequences
     n = len(s.token_ids)

@@ -21,8 +21,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ingest.live.app import Process
 from ingest.live.engine import Engine
-from ingest.live.tcp import Guarded
-from ingest.workers.memory import map_from
+from ingest.live.tcp import TokenGuard
+from ingest.workers.memory import set_mmap_threshold
 from schema.live import socket_path
 from schema.open.names import left_names, remove_left
 
@@ -36,7 +36,7 @@ TAKEN_WITHIN = 30.0
 """Seconds that an answer may wait for who asked to take some of it."""
 
 
-class Patient(H11Protocol):
+class TimeoutProtocol(H11Protocol):
     """Hangs up on who is too slow. What they held is free at once: nothing waits until it is sent."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -70,7 +70,7 @@ class Patient(H11Protocol):
         super().resume_writing()
 
 
-OPTIONS: dict[str, Any] = {"http": Patient, "ws": "none", "headers": [("connection", "close")]}
+OPTIONS: dict[str, Any] = {"http": TimeoutProtocol, "ws": "none", "headers": [("connection", "close")]}
 """Of uvicorn, whichever other protocols are installed."""
 
 
@@ -96,8 +96,8 @@ class Port:
 def serve(path: Path, source: str | None, device: str, idle: float, port: Port | None = None) -> bool:
     """Answer until idle or told to stop; False if another process answers for this atlas already."""
     target = socket_path(path)
-    map_from(MAPPED)
-    with claimed(target) as listener:
+    set_mmap_threshold(MAPPED)
+    with claim_socket(target) as listener:
         if listener is None:
             return False
         # by processes that were killed while they opened the atlas, whose old contents such a name would keep on the disk
@@ -108,7 +108,7 @@ def serve(path: Path, source: str | None, device: str, idle: float, port: Port |
     return True
 
 
-def locked(lock: int) -> bool:
+def try_acquire_lock(lock: int) -> bool:
     """Try to take the lock, and tell whether that worked. It is tried several times: a process that only looks whether it is held has it for a moment."""
     for _ in range(TRIES):
         with suppress(BlockingIOError):
@@ -119,14 +119,14 @@ def locked(lock: int) -> bool:
 
 
 @contextmanager
-def claimed(target: Path) -> Iterator[socket.socket | None]:
+def claim_socket(target: Path) -> Iterator[socket.socket | None]:
     """Claim the Unix socket, and yield it listening; None if another process has it.
 
     Whoever holds the lock beside it owns it, so that what a killed process left is taken over.
     """
     lock = os.open(target.with_suffix(".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        if not locked(lock):
+        if not try_acquire_lock(lock):
             yield None
             return
         with suppress(FileNotFoundError):
@@ -154,7 +154,7 @@ async def answer(engine: Engine, listener: socket.socket, idle: float, port: Por
     process = Process(engine, stop)
     servers = [(server_of(process.app), listener)]
     if port is not None:
-        servers.append((server_of(Guarded(process.app, port.token)), port.listener))
+        servers.append((server_of(TokenGuard(process.app, port.token)), port.listener))
 
     async def watch() -> None:
         while not any(server.should_exit for server, _ in servers):

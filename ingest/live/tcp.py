@@ -19,7 +19,7 @@ from schema.live import socket_path
 LOOPBACK = {"127.0.0.1": socket.AF_INET, "[::1]": socket.AF_INET6}
 
 
-def listening(address: str) -> socket.socket:
+def open_listener(address: str) -> socket.socket:
     """Listen on HOST:PORT of this machine, and return the socket. Raises AtlasError for any other address, and for a port that is taken."""
     host, _, port = address.rpartition(":")
     if host not in LOOPBACK or not port.isascii() or not port.isdigit() or int(port) > 65535:
@@ -44,7 +44,7 @@ def new_token(atlas: Path) -> tuple[str, Path]:
     return token, path
 
 
-class Guarded:
+class TokenGuard:
     """Lets through who has the token."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:

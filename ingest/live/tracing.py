@@ -12,16 +12,16 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from ingest.acting.acting import acting
+from ingest.acting.acting import apply_arms
 from ingest.acting.places import shape_of
 from ingest.acting.rows import resolved_rows
 from ingest.acting.runs import wanted_sites
-from ingest.live.apart import Apart
+from ingest.live.apart import PredictionAttribution
 from ingest.live.jobs import Tell
 from ingest.model.hooks import KEY, RECORDED, LayerRecord, Listener, listen
 from ingest.model.models import Model
 from ingest.model.neighbours import check_places
-from ingest.recorders.reading import flat, padded
+from ingest.recorders.reading import flat, pad_sequences
 from ingest.recorders.traces import RAW_SITES, TracedStates, TraceSettings, trace_tables
 from ingest.text.sequences import CutDocument
 from schema.errors import AtlasError
@@ -36,7 +36,7 @@ N_COEFFICIENTS = 100
 
 
 @dataclass(frozen=True, eq=False)
-class Traced:
+class TracedPrompt:
     """arms: resolved. is_as_base: of each, whether it changed no bit. states: of the prompt, then of each arm; last: [1 + arms, seq, d_model] resid_post."""
 
     arms: tuple[Arm, ...]
@@ -69,13 +69,13 @@ def n_runs(arms: Sequence[Arm]) -> int:
     return len(wanted_sites(arms))
 
 
-def read_prompts(model: Model, prompts: Sequence[CutDocument], arms: tuple[Arm, ...], tell: Tell, apart: Apart | None = None) -> Traced:
+def read_prompts(model: Model, prompts: Sequence[CutDocument], arms: tuple[Arm, ...], tell: Tell, apart: PredictionAttribution | None = None) -> TracedPrompt:
     """Run one forward pass over the prompt and its arms, which `apart` hears too.
 
     Raises AtlasError if memory does not suffice, or if what the prompt itself is seen to do does not add up by the identities of each layer.
     """
     sequences = tuple(prompt.sequences[0] for prompt in prompts)
-    ids, batch = padded(sequences, model.input_device)
+    ids, batch = pad_sequences(sequences, model.input_device)
     n = ids.shape[1]
     assigned = resolved_rows(model, {0: ids[0]}, 0, arms, {})
     # filled layer by layer: records that are put together at the end are held twice
@@ -97,7 +97,7 @@ def read_prompts(model: Model, prompts: Sequence[CutDocument], arms: tuple[Arm, 
     proof = Listener(frozenset({*RECORDED, KEY}), partial(check_places, model), lambda x: x[:1].flatten(0, 1).to(model.device))
     try:
         with (
-            acting(model, assigned, lambda: tell("forward pass", share)) as acted,
+            apply_arms(model, assigned, lambda: tell("forward pass", share)) as acted,
             listen(model, [Listener(frozenset(RECORDED), take, partial(on_device, model)), proof, *heard]),
         ):
             model.backbone(ids)
@@ -106,7 +106,7 @@ def read_prompts(model: Model, prompts: Sequence[CutDocument], arms: tuple[Arm, 
     same = tuple(row not in acted.changed for row in range(1, len(prompts)))
     sites = {site: kept[site] for site in SITES}
     states = as_base(TracedStates(sites, kept["coefficient"], kept["ffn_scale"], batch.position_ids, batch.next_token_ids), same, n)
-    return Traced(arms, same, states, states.sites["resid_post"][-1].unflatten(0, (len(prompts), n)))
+    return TracedPrompt(arms, same, states, states.sites["resid_post"][-1].unflatten(0, (len(prompts), n)))
 
 
 @torch.inference_mode()
@@ -124,7 +124,7 @@ def on_device(model: Model, x: Tensor) -> Tensor:
     return flat(x).to(model.device).float()
 
 
-def traced_tables(model: Model, traced: Traced, value_tops: np.ndarray, tell: Tell) -> Iterator[dict[str, pa.Table]]:
+def traced_tables(model: Model, traced: TracedPrompt, value_tops: np.ndarray, tell: Tell) -> Iterator[dict[str, pa.Table]]:
     """Yield the rows of a trace's tables, a stretch of positions at a time."""
     settings = TraceSettings(STREAM_SITES, N_COEFFICIENTS, 0)
     n = len(traced.states.position_ids)
@@ -137,13 +137,13 @@ def traced_tables(model: Model, traced: Traced, value_tops: np.ndarray, tell: Te
         tell("logit lens and sub-updates", done / n)
 
     for start in range(0, n, size):
-        states = chosen(traced.states, slice(start, start + size))
+        states = select_states(traced.states, slice(start, start + size))
         with torch.inference_mode():
             tables = trace_tables(model, states, value_tops, -1, settings, partial(progress, of=len(states.position_ids)))
         yield tables
 
 
-def chosen(states: TracedStates, rows: slice) -> TracedStates:
+def select_states(states: TracedStates, rows: slice) -> TracedStates:
     return TracedStates(
         {site: of[:, rows] for site, of in states.sites.items()},
         states.coefficients[:, rows],

@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 import duckdb
 
-from ingest.model.gguf import kept_with
+from ingest.model.gguf import find_folder_of_weights
 from ingest.model.models import Model, load_model
 from ingest.model.sources import PACKAGE, Unreadable, package_file
 from schema.errors import AtlasError
-from schema.interventions.reading import shown
+from schema.interventions.reading import shorten_json
 
 Tell = Callable[[str], None]
 
 
-class Wanted(NamedTuple):
+class WantedModel(NamedTuple):
     """The model that an atlas is of."""
 
     name: str
@@ -28,7 +28,7 @@ class Wanted(NamedTuple):
     weights_sha256: str
 
 
-def wanted_model(con: duckdb.DuckDBPyConnection) -> Wanted:
+def wanted_model(con: duckdb.DuckDBPyConnection) -> WantedModel:
     """Read which model an atlas is of.
 
     Raises AtlasError for an atlas without a model, or whose weights are named by no digest: the digest names a folder of the cache, which may be removed.
@@ -36,21 +36,21 @@ def wanted_model(con: duckdb.DuckDBPyConnection) -> Wanted:
     rows = con.execute("SELECT m.name, m.revision, m.dtype, m.weights_sha256 FROM model AS m LIMIT 1").fetchall()
     if not rows:
         raise AtlasError("this atlas is empty: it has no model yet. `atlas ingest` fills it.")
-    wanted = Wanted(*rows[0])
+    wanted = WantedModel(*rows[0])
     if re.fullmatch("[0-9a-f]{64}", wanted.weights_sha256) is None:
         raise AtlasError(
-            f"the weights of this atlas are {shown(wanted.weights_sha256)}; a SHA-256 has 64 hexadecimal digits, so no model can be held against it"
+            f"the weights of this atlas are {shorten_json(wanted.weights_sha256)}; a SHA-256 has 64 hexadecimal digits, so no model can be held against it"
         )
     return wanted
 
 
-def load_wanted(wanted: Wanted, source: str | None, device: str, tell: Tell) -> Model:
+def load_wanted(wanted: WantedModel, source: str | None, device: str, tell: Tell) -> Model:
     """Load the model with the atlas's weights. `source`: as for `atlas ingest`; None for where the atlas says.
 
     Raises AtlasError if it is not found, or has other weights: every join with the atlas would be wrong.
     """
     # a file that is at hand says how its weights are read, which their digest does not
-    kept = None if source is not None or is_packaged(wanted.name) else kept_with(wanted.weights_sha256)
+    kept = None if source is not None or is_packaged_model(wanted.name) else find_folder_of_weights(wanted.weights_sha256)
     if kept is not None and (model := load_kept(kept, wanted, device, tell)):
         return model
     tell("reading the weights")
@@ -63,7 +63,7 @@ def load_wanted(wanted: Wanted, source: str | None, device: str, tell: Tell) -> 
     return model
 
 
-def load_kept(folder: Path, wanted: Wanted, device: str, tell: Tell) -> Model | None:
+def load_kept(folder: Path, wanted: WantedModel, device: str, tell: Tell) -> Model | None:
     """Load the model from what was kept; if that is not what is wanted, remove it and return None."""
     tell("reading the weights that were kept")
     with suppress(Unreadable):
@@ -74,17 +74,17 @@ def load_kept(folder: Path, wanted: Wanted, device: str, tell: Tell) -> Model | 
     return None
 
 
-def is_packaged(name: str) -> bool:
+def is_packaged_model(name: str) -> bool:
     """Tell whether a model of this name is installed as a package."""
     with suppress(AtlasError):
         return package_file().name == name
     return False
 
 
-def load_named(wanted: Wanted, source: str | None, device: str, tell: Tell) -> Model:
+def load_named(wanted: WantedModel, source: str | None, device: str, tell: Tell) -> Model:
     if source is not None:
         return load_model(source, revision=None, dtype=wanted.dtype, device=device, tell=tell)
-    if is_packaged(wanted.name):
+    if is_packaged_model(wanted.name):
         return load_model(PACKAGE, revision=None, dtype=wanted.dtype, device=device, tell=tell)
     # what is local has digits of its weights as its revision
     revision = None if wanted.weights_sha256.startswith(wanted.revision) else wanted.revision

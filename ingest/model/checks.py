@@ -16,7 +16,7 @@ from transformers.activations import ACT2FN
 
 from ingest.model.embedding import position_rows, token_rows
 from ingest.model.folding import by_formula, ffn_norm, layer_norm
-from ingest.model.heads import attention_input, for_each_head, layer_heads, normed, pattern, projected
+from ingest.model.heads import apply_qk_norm, attention_input, for_each_head, layer_heads, pattern, project_by_head
 from ingest.model.hooks import ATTENDED, KEY, RECORDED, LayerRecord, record_layers
 from ingest.model.models import Model
 from ingest.model.modules import in_float32
@@ -164,7 +164,7 @@ def check_identities(model: Model) -> dict[str, float]:
     require_finite_weights(model)
     tokens = probe_tokens(model)
     with torch.inference_mode(), record_layers(model, lambda x: x.to(model.device), (*RECORDED, KEY)) as records:
-        with said_of(model):
+        with translate_forward_errors(model):
             logits = model.hf(input_ids=tokens.to(model.input_device), use_cache=False).logits.to(model.device)
         last, final = records[-1]["resid_post"], model.n_layers - 1
         at_final_norm = relative_error(by_formula(model, model.final_norm, last.float()), model.final_norm(last.float()))
@@ -207,7 +207,7 @@ def look_ahead_error(shared: Tensor) -> float:
 
 
 @contextmanager
-def said_of(model: Model) -> Iterator[None]:
+def translate_forward_errors(model: Model) -> Iterator[None]:
     """Turn what torch and transformers say of a forward pass that cannot be into an AtlasError in our words; running out of memory stays as it is."""
     try:
         yield
@@ -224,7 +224,7 @@ def check_attention(model: Model) -> dict[str, float]:
     Raises AtlasError, with the numbers and the layer, if one exceeds the tolerance of the dtype or is not a number.
     """
     tokens, slack = probe_tokens(model).to(model.input_device), 1 if model.dtype == torch.float32 else SLACK
-    with said_of(model), torch.inference_mode(), record_layers(model, lambda x: x.to(model.device), (*RECORDED, *ATTENDED)) as records:
+    with translate_forward_errors(model), torch.inference_mode(), record_layers(model, lambda x: x.to(model.device), (*RECORDED, *ATTENDED)) as records:
         model.backbone(tokens)
         return {
             "read": require_small(model, READ, {layer: attention_norms_error(model, record, layer) for layer, record in enumerate(records)}),
@@ -244,8 +244,10 @@ def attention_norms_error(model: Model, record: LayerRecord, layer: int) -> floa
     errors = [relative_error(by_formula(model, norm, record["context"].float()), read)]
     for path, weight, bias in ((attention.q_norm(config), heads.w_q, heads.b_q), (attention.k_norm(config), heads.w_k, heads.b_k)):
         if (own := layer_norm(model, layer, path)) is not None:
-            rows, is_joint = projected(read, weight, bias), attention.is_qk_norm_joint
-            errors.append(relative_error(normed(rows, partial(by_formula, model, own), is_joint), normed(rows, in_float32(own, model.device), is_joint)))
+            rows, is_joint = project_by_head(read, weight, bias), attention.is_qk_norm_joint
+            errors.append(
+                relative_error(apply_qk_norm(rows, partial(by_formula, model, own), is_joint), apply_qk_norm(rows, in_float32(own, model.device), is_joint))
+            )
     return max_error(*errors)
 
 
@@ -259,7 +261,7 @@ def heads_error(model: Model, record: LayerRecord, layer: int) -> float:
 
 def pattern_error(model: Model, record: LayerRecord, layer: int) -> float:
     resid_pre, heads = record["context"], layer_heads(model, layer)
-    values = for_each_head(model, projected(attention_input(model, layer, resid_pre), heads.w_v, heads.b_v))
+    values = for_each_head(model, project_by_head(attention_input(model, layer, resid_pre), heads.w_v, heads.b_v))
     return relative_error(torch.einsum("bhst,hbtd->bshd", pattern(model, layer, resid_pre), values).flatten(-2), record["gathered"])
 
 

@@ -25,7 +25,7 @@ USUAL_TOKENS = 32768
 
 
 @dataclass
-class Room:
+class MemoryBudget:
     """What a device holds beside the model. n_tokens: the most, padding included, that a forward pass of several sequences may have."""
 
     n_tokens: float = math.inf
@@ -36,7 +36,7 @@ def usual_batch(kind: str, context: int) -> int:
     return USUAL_SEQUENCES if kind == "cpu" else max(1, USUAL_TOKENS // context)
 
 
-def sent(array: np.ndarray, device: torch.device) -> torch.Tensor:
+def send_to_device(array: np.ndarray, device: torch.device) -> torch.Tensor:
     """Send the array to a device; to a GPU from pinned memory, so that nobody waits for the copy."""
     x = torch.from_numpy(array)
     return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x.to(device)

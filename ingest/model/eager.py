@@ -13,7 +13,7 @@ EAGER = "eager"
 
 
 @contextmanager
-def eager(model: Model) -> Iterator[None]:
+def use_eager_attention(model: Model) -> Iterator[None]:
     """Let the model's attention give its weights for the length of the context; what it was set to comes back however the context ends.
 
     Families without another code (BLOOM, Gemma 2, GPT-Neo, GPT-J) are left as they are. A layer then holds [batch, n_heads, seq, seq] about twice.

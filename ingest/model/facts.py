@@ -17,12 +17,12 @@ ConfigFact = Callable[[PretrainedConfig], T]
 LayerFact = Callable[[PretrainedConfig, int], T]
 
 
-def of(attribute: str) -> ConfigFact[Any]:
+def config_attribute(attribute: str) -> ConfigFact[Any]:
     """Read the fact from this attribute of the model's configuration."""
     return lambda config: getattr(config, attribute)
 
 
-def always(fact: T) -> ConfigFact[T]:
+def constant_fact(fact: T) -> ConfigFact[T]:
     """Give the same fact for every model of the family."""
     return lambda config: fact
 
@@ -37,8 +37,8 @@ def in_local_layers(attribute: str) -> LayerFact[Any]:
     return lambda config, layer: getattr(config, attribute) if config.layer_types[layer] == "sliding_attention" else None
 
 
-NO, NONE, ONE, NONE_IN_ALL = always(False), always(None), always(1.0), every_layer(always(None))
-HIDDEN_ACT, HEADS, POSITIONS = of("hidden_act"), of("num_attention_heads"), of("max_position_embeddings")
+NO, NONE, ONE, NONE_IN_ALL = constant_fact(False), constant_fact(None), constant_fact(1.0), every_layer(constant_fact(None))
+HIDDEN_ACT, HEADS, POSITIONS = config_attribute("hidden_act"), config_attribute("num_attention_heads"), config_attribute("max_position_embeddings")
 
 
 @dataclass(frozen=True)

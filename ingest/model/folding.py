@@ -39,7 +39,7 @@ def gain_of(model: Model, norm: nn.Module) -> Tensor | float:
     return 1.0 if weight is None else tensor_of(norm, "weight").to(model.device).float() + model.architecture.norm_gain_offset
 
 
-def folded(model: Model, rows: Tensor, norm: nn.Module | None) -> Tensor:
+def fold_norm(model: Model, rows: Tensor, norm: nn.Module | None) -> Tensor:
     """Compute k̂ of rows [..., d_model] that read a norm's output; the rows themselves where no norm precedes."""
     if norm is None:
         return rows
@@ -98,7 +98,7 @@ def folded_heads(model: Model, layer: int) -> FoldedHeads:
     heads, attention, config = layer_heads(model, layer), model.architecture.attention, model.hf.config
     norm, written = layer_norm(model, layer, attention.norm), write_gain(model, layer)
 
-    def turned_by(rows: Tensor, path: str | None) -> Tensor:
+    def fold_head_norm(rows: Tensor, path: str | None) -> Tensor:
         """Fold into rows of q or k [heads, d_head, d_model] their own norm: its gain, and its centring where each head is normed by itself."""
         own = layer_norm(model, layer, path)
         if own is None:
@@ -109,12 +109,12 @@ def folded_heads(model: Model, layer: int) -> FoldedHeads:
         per_row = gain if isinstance(gain, float) else gain.view(-1, heads.w_q.shape[1], 1)
         return rows * per_row
 
-    w_q = turned_by(folded(model, heads.w_q, norm), attention.q_norm(config))
-    w_k = turned_by(folded(model, heads.w_k, norm), attention.k_norm(config))
+    w_q = fold_head_norm(fold_norm(model, heads.w_q, norm), attention.q_norm(config))
+    w_k = fold_head_norm(fold_norm(model, heads.w_k, norm), attention.k_norm(config))
     w_o = heads.w_o * (written if isinstance(written, float) else written[:, None])
     values = heads.w_v @ zeros_or_bias(model, norm) + (0 if heads.b_v is None else heads.b_v)
     constant = (w_o @ for_each_head(model, values)[..., None])[..., 0]
-    return FoldedHeads(w_q, for_each_head(model, w_k), for_each_head(model, folded(model, heads.w_v, norm)), w_o, constant)
+    return FoldedHeads(w_q, for_each_head(model, w_k), for_each_head(model, fold_norm(model, heads.w_v, norm)), w_o, constant)
 
 
 def zeros_or_bias(model: Model, norm: nn.Module | None) -> Tensor:
@@ -125,9 +125,9 @@ def zeros_or_bias(model: Model, norm: nn.Module | None) -> Tensor:
 
 def folded_keys(model: Model, layer: int) -> Tensor:
     """Compute the keys (of a gated FFN the up keys) with the gain before them, [d_ffn, d_model]."""
-    return folded(model, model.keys(layer), ffn_norm(model, layer))
+    return fold_norm(model, model.keys(layer), ffn_norm(model, layer))
 
 
 def folded_gate_keys(model: Model, layer: int) -> Tensor | None:
     gate = model.gate_keys(layer)
-    return None if gate is None else folded(model, gate, ffn_norm(model, layer))
+    return None if gate is None else fold_norm(model, gate, ffn_norm(model, layer))

@@ -46,11 +46,11 @@ def kept_folder(path: Path, dtype: str) -> Path | None:
     """Find the model folder that a GGUF file was converted to; None if the cache does not have it whole."""
     with suppress(OSError):
         folder = place_of(path, dtype)
-        return folder if kept_weights(folder) is not None else None
+        return folder if kept_sha256(folder) is not None else None
     return None
 
 
-def kept_weights(folder: Path, wanted: str | None = None) -> str | None:
+def kept_sha256(folder: Path, wanted: str | None = None) -> str | None:
     """Read the SHA-256 of the weights that were written there; None where the files beside them are not those that were, or are of another transformers.
 
     wanted: None too where the weights are others, without a look at the files.
@@ -63,10 +63,10 @@ def kept_weights(folder: Path, wanted: str | None = None) -> str | None:
     return None
 
 
-def kept_with(weights_sha256: str) -> Path | None:
+def find_folder_of_weights(weights_sha256: str) -> Path | None:
     """Find a folder of the cache with these weights, wherever they came from."""
     with suppress(OSError):
-        return next((folder for folder in sorted(weights_folder().iterdir()) if kept_weights(folder, weights_sha256)), None)
+        return next((folder for folder in sorted(weights_folder().iterdir()) if kept_sha256(folder, weights_sha256)), None)
     return None
 
 
@@ -116,7 +116,7 @@ def parse_once() -> Iterator[None]:
         vars(gguf).update(theirs)
 
 
-def keep(hf: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, weights_sha256: str, path: Path, dtype: str) -> None:
+def keep_converted_model(hf: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, weights_sha256: str, path: Path, dtype: str) -> None:
     """Write what a GGUF file was converted to, in place of what is there and damaged.
 
     A folder appears whole or not at all; where it cannot be written, the next loading takes as long as this.
@@ -132,7 +132,7 @@ def keep(hf: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, weights_sha256
             model = Path(new) / "model"
             write_model(hf, tokenizer, model)
             (model / DIGESTS).write_text(f"{weights_sha256} {others_sha256(model)} {transformers.__version__}", encoding="ascii")
-            if kept_weights(folder) != weights_sha256:
+            if kept_sha256(folder) != weights_sha256:
                 shutil.rmtree(folder, ignore_errors=True)
                 if folder.is_file() or folder.is_symlink():
                     folder.unlink()

@@ -68,10 +68,10 @@ def no_gpu() -> NoGpu:
         return NoGpu(why, f"update the driver, or {another} for an older CUDA")
     if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
         return NoGpu(f"CUDA_VISIBLE_DEVICES is '{visible}'", "let it name a GPU's number, or unset it")
-    return NoGpu(f"driver {driver} is there, and CUDA says: {said_by_cuda()}", "see whether `nvidia-smi` lists a GPU")
+    return NoGpu(f"driver {driver} is there, and CUDA says: {cuda_error_line()}", "see whether `nvidia-smi` lists a GPU")
 
 
-def said_by_cuda() -> str:
+def cuda_error_line() -> str:
     """Start CUDA, and give the first line of the error that it begins with."""
     try:
         torch.cuda.init()

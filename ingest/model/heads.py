@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ingest.model.models import Model
 from ingest.model.modules import in_float32
-from ingest.model.positions import alibi_slopes, rotation, turned
+from ingest.model.positions import alibi_slopes, rotate_pairs, rotation
 
 HIDDEN = -1e30
 """The score of what a position may not look at: its weight is exactly 0, and weight times score is no NaN."""
@@ -82,13 +82,13 @@ def attention_input(model: Model, layer: int, resid_pre: Tensor) -> Tensor:
     return x if path is None else in_float32(model.layer_module(layer, path), model.device)(x)
 
 
-def projected(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def project_by_head(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Multiply x [batch, seq, d_model] by each head's rows, and add the bias if there is one: [heads, batch, seq, d_head]."""
     rows = torch.einsum("bsm,hdm->hbsd", x, weight)
     return rows if bias is None else rows + bias[:, None, None]
 
 
-def normed(x: Tensor, norm: Callable[[Tensor], Tensor], is_joint: bool) -> Tensor:
+def apply_qk_norm(x: Tensor, norm: Callable[[Tensor], Tensor], is_joint: bool) -> Tensor:
     """Apply its norm to q or k [heads, batch, seq, d_head], over each head or over all of them jointly."""
     if not is_joint:
         return norm(x)
@@ -96,13 +96,13 @@ def normed(x: Tensor, norm: Callable[[Tensor], Tensor], is_joint: bool) -> Tenso
     return joint.unflatten(-1, (x.shape[0], -1)).movedim(-2, 0)
 
 
-def unturned(model: Model, layer: int, x: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
+def unrotated_queries_and_keys(model: Model, layer: int, x: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
     """Compute q of every head at these indices, and k everywhere, after bias and norm and before rotation.
 
     x: the attention input, [batch, seq, d_model]; destinations: [n]. Returns [n_heads, batch, n, d_head] and [n_kv_heads, batch, seq, d_head].
     """
     heads = layer_heads(model, layer)
-    return behind_norms(model, layer, projected(x[:, destinations], heads.w_q, heads.b_q), projected(x, heads.w_k, heads.b_k))
+    return behind_norms(model, layer, project_by_head(x[:, destinations], heads.w_q, heads.b_q), project_by_head(x, heads.w_k, heads.b_k))
 
 
 def behind_norms(model: Model, layer: int, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
@@ -110,24 +110,24 @@ def behind_norms(model: Model, layer: int, q: Tensor, k: Tensor) -> tuple[Tensor
     attention = model.architecture.attention
     q_norm, k_norm = attention.q_norm(model.hf.config), attention.k_norm(model.hf.config)
     if q_norm is not None:
-        q = normed(q, in_float32(model.layer_module(layer, q_norm), model.device), attention.is_qk_norm_joint)
+        q = apply_qk_norm(q, in_float32(model.layer_module(layer, q_norm), model.device), attention.is_qk_norm_joint)
     if k_norm is not None:
-        k = normed(k, in_float32(model.layer_module(layer, k_norm), model.device), attention.is_qk_norm_joint)
+        k = apply_qk_norm(k, in_float32(model.layer_module(layer, k_norm), model.device), attention.is_qk_norm_joint)
     return q, k
 
 
 def queries_and_keys(model: Model, layer: int, x: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute `unturned` after rotation, k once for each head that uses it: [n_heads, batch, n, d_head] and [n_heads, batch, seq, d_head]."""
-    return rotated(model, layer, *unturned(model, layer, x, destinations), destinations)
+    """Compute `unrotated_queries_and_keys` after rotation, k once for each head that uses it: [n_heads, batch, n, d_head] and [n_heads, batch, seq, d_head]."""
+    return rotate_queries_and_keys(model, layer, *unrotated_queries_and_keys(model, layer, x, destinations), destinations)
 
 
-def rotated(model: Model, layer: int, q: Tensor, k: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
-    """Rotate what `unturned` gives, and repeat k for each head that uses it."""
+def rotate_queries_and_keys(model: Model, layer: int, q: Tensor, k: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
+    """Rotate what `unrotated_queries_and_keys` gives, and repeat k for each head that uses it."""
     rotary = model.architecture.attention.rotary
     if rotary is not None:
         cosine, sine = rotation(model, rotary, layer, torch.arange(k.shape[2], device=model.device))
-        q = turned(q, cosine[destinations], sine[destinations], rotary.is_adjacent)
-        k = turned(k, cosine, sine, rotary.is_adjacent)
+        q = rotate_pairs(q, cosine[destinations], sine[destinations], rotary.is_adjacent)
+        k = rotate_pairs(k, cosine, sine, rotary.is_adjacent)
     return q, for_each_head(model, k)
 
 
@@ -137,7 +137,7 @@ def score_scale(model: Model, layer: int) -> float:
     return model.d_head**-0.5 if scale is None else float(scale)
 
 
-def visible(destinations: Tensor, n_sources: int, window: int | None) -> Tensor:
+def visible_mask(destinations: Tensor, n_sources: int, window: int | None) -> Tensor:
     """Mark which of the first sources j the destinations i [n] see, [n, n_sources] of booleans: those with 0 ≤ i - j < window."""
     distance = destinations[:, None] - torch.arange(n_sources, device=destinations.device)
     return distance >= 0 if window is None else (distance >= 0) & (distance < window)
@@ -148,10 +148,10 @@ def scores(model: Model, layer: int, x: Tensor, destinations: Tensor) -> Tensor:
 
     x: the attention input, [batch, seq, d_model]; destinations: [n] indices.
     """
-    return scored(model, layer, *queries_and_keys(model, layer, x, destinations), destinations, slice(None))
+    return attention_scores(model, layer, *queries_and_keys(model, layer, x, destinations), destinations, slice(None))
 
 
-def scored(model: Model, layer: int, q: Tensor, k: Tensor, destinations: Tensor, heads: slice) -> Tensor:
+def attention_scores(model: Model, layer: int, q: Tensor, k: Tensor, destinations: Tensor, heads: slice) -> Tensor:
     """Compute `scores` of some heads, from their queries [heads, batch, n, d_head] and the keys [heads, batch, seq, d_head] of the first positions.
 
     ALiBi is counted from the destination: its own position loses nothing.
@@ -164,7 +164,7 @@ def scored(model: Model, layer: int, q: Tensor, k: Tensor, destinations: Tensor,
     if attention.is_alibi:
         slopes = torch.tensor(alibi_slopes(model.n_heads)[heads]).to(found.device)
         found -= slopes[:, None, None, None] * (destinations[:, None] - torch.arange(k.shape[2], device=found.device))
-    return found.masked_fill_(~visible(destinations, k.shape[2], attention.window(config, layer)), HIDDEN)
+    return found.masked_fill_(~visible_mask(destinations, k.shape[2], attention.window(config, layer)), HIDDEN)
 
 
 def pattern(model: Model, layer: int, resid_pre: Tensor) -> Tensor:
@@ -176,14 +176,14 @@ def pattern(model: Model, layer: int, resid_pre: Tensor) -> Tensor:
     return scores(model, layer, x, torch.arange(x.shape[1], device=x.device)).softmax(-1).transpose(0, 1)
 
 
-def rows(model: Model, layer: int, resid_pre: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
+def pattern_rows(model: Model, layer: int, resid_pre: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
     """Compute the pattern's rows of some destinations of one sequence, and the values that they weigh.
 
     resid_pre: [seq, d_model], as for `pattern`; destinations: [n] indices. Returns weights [n, n_heads, seq] and W_V·x + b_V, once for each head that
     uses it, [n_heads, seq, d_head].
     """
     x, heads = attention_input(model, layer, resid_pre)[None], layer_heads(model, layer)
-    return scores(model, layer, x, destinations).softmax(-1)[:, 0].transpose(0, 1), for_each_head(model, projected(x, heads.w_v, heads.b_v))[:, 0]
+    return scores(model, layer, x, destinations).softmax(-1)[:, 0].transpose(0, 1), for_each_head(model, project_by_head(x, heads.w_v, heads.b_v))[:, 0]
 
 
 def head_outputs(model: Model, layer: int, resid_pre: Tensor, weights: Tensor) -> Tensor:
@@ -192,5 +192,5 @@ def head_outputs(model: Model, layer: int, resid_pre: Tensor, weights: Tensor) -
     weights: the layer's pattern. A head's part of the values' bias is in its output, since a pattern's rows sum to 1.
     """
     heads = layer_heads(model, layer)
-    v = for_each_head(model, projected(attention_input(model, layer, resid_pre), heads.w_v, heads.b_v))
+    v = for_each_head(model, project_by_head(attention_input(model, layer, resid_pre), heads.w_v, heads.b_v))
     return torch.einsum("bhst,hbtd,hmd->bshm", weights, v, heads.w_o)

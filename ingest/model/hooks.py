@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from ingest.model.eager import eager, weights_of
+from ingest.model.eager import use_eager_attention, weights_of
 from ingest.model.facts import Attention, Ffn
 from ingest.model.models import Model
 from ingest.model.modules import find
@@ -76,7 +76,7 @@ class LayerRecord:
         return found
 
 
-def whole(x: Tensor) -> Tensor:
+def keep_all(x: Tensor) -> Tensor:
     """Keep all of it."""
     return x
 
@@ -92,7 +92,7 @@ class Listener:
 
     sites: frozenset[str]
     take: Callable[[int, LayerRecord], None]
-    keep: Callable[[Tensor], Tensor] = whole
+    keep: Callable[[Tensor], Tensor] = keep_all
     keep_else: Mapping[str, Callable[[Tensor], Tensor]] = field(default_factory=dict)
 
 
@@ -101,7 +101,7 @@ def coefficients(take: Callable[[int, Tensor], None]) -> Listener:
     return Listener(frozenset({"coefficient"}), lambda layer, record: take(layer, record["coefficient"]))
 
 
-def first(output: Any) -> Tensor:
+def output_state(output: Any) -> Tensor:
     """Take a module's state from its output: attention and some blocks return (state, attention weights, …)."""
     return output[0] if isinstance(output, tuple) else output
 
@@ -126,15 +126,15 @@ def output_modules(model: Model) -> dict[str, str]:
     return {"attn_out": attention.write, "ffn_out": model.architecture.ffn.write, "resid_post": "", **projections}
 
 
-def seen_for(model: Model, sites: frozenset[str]) -> frozenset[str]:
+def required_sources(model: Model, sites: frozenset[str]) -> frozenset[str]:
     """List what hooks must see for these of RECORDED and ATTENDED."""
-    made = {"ffn_scale": {scaled(model.architecture.ffn)}, "attn_scale": {scaled(model.architecture.attention)}}
+    made = {"ffn_scale": {scale_source(model.architecture.ffn)}, "attn_scale": {scale_source(model.architecture.attention)}}
     if model.is_parallel:
         made["resid_mid"] = {"resid_pre", "attn_out"}
     return frozenset(word for site in sites for word in made.get(site, {site}))
 
 
-def scaled(part: Attention | Ffn) -> str:
+def scale_source(part: Attention | Ffn) -> str:
     """Name what a hook must see for the scale of the norm after a part: the norm's input, or anything at the same positions where none follows."""
     if isinstance(part, Ffn):
         return "coefficient" if part.after_norm is None else "ffn_raw"
@@ -145,24 +145,24 @@ def layer_record(model: Model, seen: Mapping[str, Tensor], sites: frozenset[str]
     """Build the record of a layer from what its hooks saw."""
     multiplier, a = model.residual_multiplier, model.architecture
 
-    def written(site: str) -> Tensor:
+    def scaled_update(site: str) -> Tensor:
         return seen[site] * multiplier if multiplier != 1.0 else seen[site]
 
     made: dict[str, Callable[[], Tensor]] = {
-        "attn_out": lambda: written("attn_out"),
-        "ffn_out": lambda: written("ffn_out"),
-        "resid_mid": lambda: seen["resid_pre"] + written("attn_out") if model.is_parallel else seen["resid_mid"],
-        "ffn_scale": lambda: model.after_scale(seen[scaled(a.ffn)], a.ffn.after_norm),
-        "attn_scale": lambda: model.after_scale(seen[scaled(a.attention)], a.attention.after_norm),
+        "attn_out": lambda: scaled_update("attn_out"),
+        "ffn_out": lambda: scaled_update("ffn_out"),
+        "resid_mid": lambda: seen["resid_pre"] + scaled_update("attn_out") if model.is_parallel else seen["resid_mid"],
+        "ffn_scale": lambda: model.after_scale(seen[scale_source(a.ffn)], a.ffn.after_norm),
+        "attn_scale": lambda: model.after_scale(seen[scale_source(a.attention)], a.attention.after_norm),
     }
     return LayerRecord(**{site: made[site]() if site in made else seen[site] for site in sites})
 
 
-class Heard:
+class ListenerState:
     """What one forward pass has shown to one listener so far."""
 
     def __init__(self, model: Model, listener: Listener) -> None:
-        self.model, self.listener, self.wanted = model, listener, seen_for(model, listener.sites)
+        self.model, self.listener, self.wanted = model, listener, required_sources(model, listener.sites)
         self.seen: dict[int, dict[str, Tensor]] = {}
 
     def show(self, layer: int, word: str, x: Tensor) -> None:
@@ -179,7 +179,7 @@ class Forward:
 
     def __init__(self, model: Model, listeners: Sequence[Listener]) -> None:
         self.model = model
-        self.heard = [Heard(model, listener) for listener in listeners]
+        self.heard = [ListenerState(model, listener) for listener in listeners]
         self.wanted = frozenset[str]().union(*(heard.wanted for heard in self.heard))
         self.shape: tuple[int, ...] = ()
         self.fired: set[tuple[int, str]] = set()
@@ -205,14 +205,14 @@ class Forward:
         expected = ((layer, word) for layer in range(self.model.n_layers) for word in sorted(self.wanted))
         missing = [f"{word} of layer {layer}" for layer, word in expected if (layer, word) not in self.fired]
         if missing:
-            raise silent(self.model, ", ".join(missing[:5]))
+            raise silent_hook_error(self.model, ", ".join(missing[:5]))
         self.fired.clear()
 
     def input_hook(self, layer: int, word: str) -> Hook:
         return lambda _module, args: self.show(layer, word, self.state(args[0]))
 
     def output_hook(self, layer: int, word: str) -> Hook:
-        return lambda _module, _args, output: self.show(layer, word, self.state(first(output)))
+        return lambda _module, _args, output: self.show(layer, word, self.state(output_state(output)))
 
     def pattern_hook(self, layer: int, word: str) -> Hook:
         return lambda _module, _args, output: self.show(layer, word, weights_of(self.model, layer, output, self.shape))
@@ -222,12 +222,12 @@ class Forward:
         return x.view(*self.shape, x.shape[-1])
 
 
-def silent(model: Model, what: str) -> AtlasError:
+def silent_hook_error(model: Model, what: str) -> AtlasError:
     return AtlasError(f"model {model.name}: nothing was recorded for {what}: its code does not call the module read there")
 
 
 @contextmanager
-def hooked(model: Model, inputs: Sequence[tuple[str, Hook]], outputs: Sequence[tuple[str, Hook]], at_end: Hook) -> Iterator[None]:
+def register_hooks(model: Model, inputs: Sequence[tuple[str, Hook]], outputs: Sequence[tuple[str, Hook]], at_end: Hook) -> Iterator[None]:
     """Register hooks on module inputs and outputs (paths from the backbone) and on the backbone's end, for the length of the context."""
     # every path is looked up before the first hook is registered
     before = [(find(model.backbone_module, path), hook) for path, hook in inputs]
@@ -255,21 +255,21 @@ def listen(model: Model, listeners: Sequence[Listener]) -> Iterator[None]:
     inputs, outputs = hooks(input_modules(model), forward.input_hook), hooks(output_modules(model), forward.output_hook)
     patterns = hooks({PATTERN: model.architecture.attention.module}, forward.pattern_hook)
     with (
-        eager(model) if PATTERN in forward.wanted else nullcontext(),
-        hooked(model, [(path(0, ""), forward.begin), *inputs], [*outputs, *patterns], forward.end),
+        use_eager_attention(model) if PATTERN in forward.wanted else nullcontext(),
+        register_hooks(model, [(path(0, ""), forward.begin), *inputs], [*outputs, *patterns], forward.end),
     ):
         yield
 
 
 @contextmanager
-def record_layers(model: Model, keep: Callable[[Tensor], Tensor] = whole, sites: Sequence[str] = RECORDED) -> Iterator[list[LayerRecord]]:
+def record_layers(model: Model, keep: Callable[[Tensor], Tensor] = keep_all, sites: Sequence[str] = RECORDED) -> Iterator[list[LayerRecord]]:
     """Yield a list that every forward pass fills anew with these sites of each layer; keep as in `Listener`, of all there is."""
     layers = [LayerRecord()] * model.n_layers
     with listen(model, [Listener(frozenset(sites), layers.__setitem__, keep)]):
         yield layers
 
 
-class Reached(Exception):
+class LayerReached(Exception):
     """Ends a forward pass at the layer that was wanted, with what was wanted of it."""
 
     def __init__(self, state: Tensor) -> None:
@@ -284,11 +284,11 @@ def read_layer(model: Model, layer: int, token_ids: Tensor) -> Tensor:
     """
 
     def stop(_module: nn.Module, args: tuple[Any, ...]) -> None:
-        raise Reached(args[0])
+        raise LayerReached(args[0])
 
-    with hooked(model, [(f"{model.layer_path(layer)}.{model.architecture.ffn.down}", stop)], [], lambda *_: None):
+    with register_hooks(model, [(f"{model.layer_path(layer)}.{model.architecture.ffn.down}", stop)], [], lambda *_: None):
         try:
             model.backbone(token_ids)
-        except Reached as reached:
+        except LayerReached as reached:
             return reached.state.view(*token_ids.shape, -1)
-    raise silent(model, f"coefficient of layer {layer}")
+    raise silent_hook_error(model, f"coefficient of layer {layer}")

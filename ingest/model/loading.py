@@ -12,7 +12,7 @@ from transformers.utils import logging
 
 from ingest.model.gpus import SPREAD, no_gpu
 from ingest.model.sources import Source, Unreadable, find_file, reading
-from ingest.text.panics import panics_said, quiet
+from ingest.text.panics import silence_stderr, translate_panics
 from ingest.text.tokenizer_bounds import check_settings, check_tokenizer
 from ingest.text.tokenizer_trial import try_tokenizer
 from schema.errors import AtlasError
@@ -45,18 +45,21 @@ def checked_device(device: str) -> torch.device | None:
     return None if name == SPREAD else torch.device(device)
 
 
-def spelt(key: object) -> str:
+def describe_report_entry(key: object) -> str:
     """Spell an entry of the report: a name, or a name with the shape that is there and the one that the configuration asks for."""
     return f"{key[0]} is {list(key[1])} and should be {list(key[2])}" if isinstance(key, tuple) else str(key)
 
 
 def misfits(report: dict[str, Iterable[object]]) -> str:
     """List what transformers' loading report says is missing (and would be random), left over or of another shape; empty if nothing."""
-    found = {kind: sorted(key for key in map(spelt, report[f"{kind}_keys"]) if not CAUSAL_MASK.search(key)) for kind in ("missing", "unexpected", "mismatched")}
+    found = {
+        kind: sorted(key for key in map(describe_report_entry, report[f"{kind}_keys"]) if not CAUSAL_MASK.search(key))
+        for kind in ("missing", "unexpected", "mismatched")
+    }
     return "; ".join(f"{kind}: {', '.join(keys[:3])}{f' and {len(keys) - 3} more' if len(keys) > 3 else ''}" for kind, keys in found.items() if keys)
 
 
-def attention(config: PretrainedConfig) -> str:
+def attention_code(config: PretrainedConfig) -> str:
     """Name the attention code that transformers takes by itself. It is asked for by name, because a config.json may name code of others."""
     kind: Any = AutoModelForCausalLM._model_mapping[type(config)]
     return "sdpa" if kind._supports_sdpa else "eager"
@@ -94,7 +97,7 @@ def load_hf(source: Source, dtype: torch.dtype, device_map: str | None) -> PreTr
             source.location,
             # given, it is not parsed again: seconds for the vocabulary in a GGUF file's header
             config=config,
-            attn_implementation=attention(config),
+            attn_implementation=attention_code(config),
             revision=source.commit,
             gguf_file=source.gguf_file,
             dtype=dtype,
@@ -123,7 +126,7 @@ def require_room(hf: nn.Module, name: str) -> None:
 def load_tokenizer(source: Source) -> PreTrainedTokenizerFast:
     """Load the tokenizer. Raises AtlasError for one that asks for more than any model's, or gives no offsets."""
     require_bounded(source)
-    with quiet(), panics_said(f"model {source.name}: cannot read its tokenizer"), reading("tokenizer", source.name):
+    with silence_stderr(), translate_panics(f"model {source.name}: cannot read its tokenizer"), reading("tokenizer", source.name):
         tokenizer: Any = AutoTokenizer.from_pretrained(source.location, revision=source.commit, gguf_file=source.gguf_file, trust_remote_code=False)
     if tokenizer.is_fast and not tokenizer.vocab_size:
         raise AtlasError(f"model {source.name}: its tokenizer has no vocabulary; {source.location} needs a tokenizer.json")

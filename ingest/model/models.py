@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from ingest.model.architectures import architecture_of
-from ingest.model.device import Room
+from ingest.model.device import MemoryBudget
 from ingest.model.facts import Architecture
 from ingest.model.fitting import require_fit
-from ingest.model.gguf import keep, kept_weights, parse_once
+from ingest.model.gguf import keep_converted_model, kept_sha256, parse_once
 from ingest.model.gpus import AUTO, Choice, choose_device
 from ingest.model.loading import checked_device, hash_weights, load_hf, load_tokenizer, n_weight_bytes, require_plain, silence_transformers
 from ingest.model.modules import ModuleMissing, bias_of, epsilon_of, find, in_float32, tensor_of
@@ -120,9 +120,9 @@ class Model:
         return float(self.architecture.stream.residual_multiplier(self.hf.config))
 
     @cached_property
-    def room(self) -> Room:
+    def room(self) -> MemoryBudget:
         """Hold what is known of the room for batches beside the model."""
-        return Room()
+        return MemoryBudget()
 
     @property
     def devices(self) -> list[torch.device]:
@@ -329,11 +329,11 @@ def require_blocks(model: Model) -> None:
             )
 
 
-def unheard(_: str) -> None: ...
+def tell_nobody(_: str) -> None: ...
 
 
 def load_model(
-    source: str, *, revision: str | None, dtype: str, device: str, tell: Callable[[str], None] = unheard, computed_on: str | None = None
+    source: str, *, revision: str | None, dtype: str, device: str, tell: Callable[[str], None] = tell_nobody, computed_on: str | None = None
 ) -> Model:  # fmt: skip
     """Load a model and its tokenizer; transformers' progress bars and warnings are switched off.
 
@@ -355,14 +355,14 @@ def load_model(
         if found.is_kept:
             with suppress(Unreadable):
                 model = read_model(found, dtype, device, tell, computed_on)
-                if model.weights_sha256 == kept_weights(Path(found.location)):
+                if model.weights_sha256 == kept_sha256(Path(found.location)):
                     return model
             tell(f"note: what {found.name} was converted to is damaged; it is converted anew")
             shutil.rmtree(found.location, ignore_errors=True)
             found = find_source(source, revision)
         model = read_model(found, dtype, device, tell, computed_on)
     if found.gguf_file is not None:
-        keep(model.hf, model.tokenizer, model.weights_sha256, Path(found.location) / found.gguf_file, model.dtype_name)
+        keep_converted_model(model.hf, model.tokenizer, model.weights_sha256, Path(found.location) / found.gguf_file, model.dtype_name)
     return model
 
 

@@ -9,7 +9,18 @@ from bisect import bisect_left
 import torch
 from torch import Tensor
 
-from ingest.model.checks import CAUSAL, SHORT, SLACK, TOLERANCE, layer_identities, look_ahead_error, probe_tokens, relative_error, require_small, said_of
+from ingest.model.checks import (
+    CAUSAL,
+    SHORT,
+    SLACK,
+    TOLERANCE,
+    layer_identities,
+    look_ahead_error,
+    probe_tokens,
+    relative_error,
+    require_small,
+    translate_forward_errors,
+)
 from ingest.model.hooks import KEY, RECORDED, LayerRecord, Listener, listen
 from ingest.model.models import Model
 from schema.errors import AtlasError
@@ -62,7 +73,7 @@ def check_along(model: Model, length: int) -> Tensor:
         # what is kept of a layer is let go when the next one comes
         last[:] = [record["resid_post"].float()]
 
-    with said_of(model), listen(model, [Listener(frozenset({*RECORDED, KEY}), take, lambda x: x.to(model.device))]):
+    with translate_forward_errors(model), listen(model, [Listener(frozenset({*RECORDED, KEY}), take, lambda x: x.to(model.device))]):
         model.backbone(probe_tokens(model, length))
     return last[0]
 
@@ -81,7 +92,7 @@ def last_states(model: Model, tokens: Tensor) -> Tensor:
         if layer == model.n_layers - 1:
             found.append(record["resid_post"].float())
 
-    with said_of(model), listen(model, [Listener(frozenset({"resid_post"}), take)]):
+    with translate_forward_errors(model), listen(model, [Listener(frozenset({"resid_post"}), take)]):
         model.backbone(tokens)
     return found[0]
 

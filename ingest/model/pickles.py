@@ -27,7 +27,7 @@ def check_pickle(path: Path) -> None:
     """Raise UnpicklingError for a file that names more than tensors are written with, ValueError for one that is compressed, as torch writes none."""
     if not zipfile.is_zipfile(path):
         with path.open("rb") as file:
-            check_names(name for _ in range(LEGACY) for name in named_in(file))
+            check_names(name for _ in range(LEGACY) for name in imported_names(file))
         return
     with zipfile.ZipFile(path) as packed:
         entries = packed.infolist()
@@ -38,10 +38,10 @@ def check_pickle(path: Path) -> None:
                 if entry.file_size > MOST_BYTES:
                     raise ValueError(f"{path.name} names its tensors in {entry.file_size:,} bytes, and {MOST_BYTES:,} are read at most")
                 with packed.open(entry) as file:
-                    check_names(named_in(file))
+                    check_names(imported_names(file))
 
 
-def named_in(file: IO[bytes]) -> Iterator[str]:
+def imported_names(file: IO[bytes]) -> Iterator[str]:
     """Yield the modules and names that the next pickle of a file would import; torch reads no other way to say one."""
     for code, argument, _ in pickletools.genops(file):
         if code.name in ("GLOBAL", "INST", "STACK_GLOBAL"):

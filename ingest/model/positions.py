@@ -37,7 +37,7 @@ def rotation(model: Model, rotary: Rotary, layer: int, positions: Tensor) -> tup
     return cosine[0, :, :n_pairs].to(model.device).float(), sine[0, :, :n_pairs].to(model.device).float()
 
 
-def turned(x: Tensor, cosine: Tensor, sine: Tensor, is_adjacent: bool) -> Tensor:
+def rotate_pairs(x: Tensor, cosine: Tensor, sine: Tensor, is_adjacent: bool) -> Tensor:
     """Turn the leading pairs of x [..., seq, d_head] by the angles of [seq, pairs]; the dimensions behind them stay."""
     width = 2 * cosine.shape[-1]
     pairs = x[..., :width].unflatten(-1, (-1, 2) if is_adjacent else (2, -1))
@@ -58,8 +58,8 @@ def alibi_slopes(n_heads: int) -> list[float]:
 def mean_rotation(model: Model, rotary: Rotary, layer: int, shares: Tensor) -> tuple[Tensor, Tensor]:
     """Average cosine and sine of each pair's angle over distances, [heads, 1, pairs] float32 each.
 
-    shares: what each distance from 0 on counts for, [heads, n] float64, rows of sum 1. R(Δ) is linear in both, so with them `turned` gives the mean of what
-    it gives for each distance, scaling of RoPE included.
+    shares: what each distance from 0 on counts for, [heads, n] float64, rows of sum 1. R(Δ) is linear in both, so with them `rotate_pairs` gives the mean of
+    what it gives for each distance, scaling of RoPE included.
     """
     n = shares.shape[1]
     last = torch.tensor([n - 1], device=model.device)

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from ingest.model.folding import ffn_norm, folded, layer_norm, norm_scale
+from ingest.model.folding import ffn_norm, fold_norm, layer_norm, norm_scale
 from ingest.model.heads import rows_of
 from ingest.model.hooks import LayerRecord, record_layers
 from ingest.model.models import Model
@@ -49,7 +49,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Seen:
+class Decomposition:
     """parts: with the constant, as the stream takes them up. total: the pre-activation, of a vector its length; the share of the stream that is erased; or what
     the head adds to the logit. residual: total - sum of the parts."""
 
@@ -76,7 +76,7 @@ def parse_reader(text: str, model: Model) -> Reader:
     return reader
 
 
-def weights(model: Model, reader: Reader) -> tuple[Tensor, Tensor, nn.Module | None]:
+def reader_weights(model: Model, reader: Reader) -> tuple[Tensor, Tensor, nn.Module | None]:
     """Find the rows [n, d_model] that read, n = 1 of a neuron, their bias [n], and the norm before them."""
     facts = model.architecture.attention if reader.part in OF_HEADS else model.architecture.ffn
     path = getattr(facts, reader.part)
@@ -89,7 +89,7 @@ def weights(model: Model, reader: Reader) -> tuple[Tensor, Tensor, nn.Module | N
     return rows_of(model, rows, part)[own], rows_of(model, bias, part)[own], layer_norm(model, reader.layer, model.architecture.attention.norm)
 
 
-def seen_by(model: Model, reader: Reader, token_ids: Tensor) -> Seen:
+def split_reader_input(model: Model, reader: Reader, token_ids: Tensor) -> Decomposition:
     """Split what a reader sees at the last of a sequence's positions into parts. token_ids: [seq] int64, from the sequence's first."""
     with record_layers(model, lambda x: x[:, -1].to(model.device), SITES) as records:
         model.backbone(token_ids[None])
@@ -97,8 +97,8 @@ def seen_by(model: Model, reader: Reader, token_ids: Tensor) -> Seen:
     written: list[tuple[str, int | None, Tensor]] = [(kind, None, z[0]) for kind, z in embedding_parts(model, token_ids[-1:].to(model.device), last).items()]
     for layer, record in enumerate(records[: reader.layer + 1]):
         written += [(kind, layer, z[0]) for kind, z in layer_parts(model, layer, record).items() if layer < reader.layer or comes_before(model, reader, kind)]
-    x = entering(model, reader, records[reader.layer])
-    by_part, constant, total = erasing(model, reader, records[reader.layer], x) if reader.part == ERASED else reading(model, reader, x)
+    x = reader_stream(model, reader, records[reader.layer])
+    by_part, constant, total = erasure_terms(model, reader, records[reader.layer], x) if reader.part == ERASED else pre_activation_terms(model, reader, x)
     parts = [
         Part(kind, layer, i if kind == "head" else None, amount)
         for kind, layer, z in written
@@ -106,22 +106,22 @@ def seen_by(model: Model, reader: Reader, token_ids: Tensor) -> Seen:
     ]  # fmt: skip
     if constant is not None:
         parts.append(Part("constant", None, None, constant))
-    return Seen(parts, total, total - sum(part.amount for part in parts))
+    return Decomposition(parts, total, total - sum(part.amount for part in parts))
 
 
-def reading(model: Model, reader: Reader, x: Tensor) -> tuple[Tensor, float, float]:
+def pre_activation_terms(model: Model, reader: Reader, x: Tensor) -> tuple[Tensor, float, float]:
     """Compute what reads parts, [d_model], the constant and the pre-activation, where the reader finds the stream x, [1, d_model]."""
-    rows, bias, norm = weights(model, reader)
+    rows, bias, norm = reader_weights(model, reader)
     whole = (x if norm is None else in_float32(norm, model.device)(x)) @ rows.T + bias
     direction = torch.ones_like(whole) if reader.part in OF_NEURONS else whole / whole.norm().clamp_min(torch.finfo(whole.dtype).tiny)
-    by_part = direction @ folded(model, rows, norm) / (1.0 if norm is None else norm_scale(x, norm))
+    by_part = direction @ fold_norm(model, rows, norm) / (1.0 if norm is None else norm_scale(x, norm))
     beta = None if norm is None else bias_of(norm)
     constant = bias if beta is None else bias + rows @ beta.to(model.device).float()
     return by_part[0], float(direction[0] @ constant), float(direction[0] @ whole[0])
 
 
-def erasing(model: Model, reader: Reader, record: LayerRecord, x: Tensor) -> tuple[Tensor, None, float]:
-    """Compute what `reading` does for what the head writes there, -z/‖x‖²; whatever it deletes somebody wrote, so there is no constant."""
+def erasure_terms(model: Model, reader: Reader, record: LayerRecord, x: Tensor) -> tuple[Tensor, None, float]:
+    """Compute what `pre_activation_terms` does for what the head writes there, -z/‖x‖²; whatever it deletes somebody wrote, so there is no constant."""
     z = layer_parts(model, reader.layer, record)["head"][0, reader.unit]
     by_part = -z / x.square().sum().clamp_min(TINY)
     return by_part, None, float(by_part @ x[0])
@@ -132,6 +132,6 @@ def comes_before(model: Model, reader: Reader, kind: str) -> bool:
     return reader.part in OF_NEURONS and not model.is_parallel and kind in ("head", "attention_bias")
 
 
-def entering(model: Model, reader: Reader, record: LayerRecord) -> Tensor:
+def reader_stream(model: Model, reader: Reader, record: LayerRecord) -> Tensor:
     """Select the stream that the reader's norm finds, [1, d_model] float32."""
     return record["resid_mid" if comes_before(model, reader, "head") else "resid_pre"].float()

@@ -124,20 +124,20 @@ class TokenStates:
         for ids in torch.arange(n_tokens(self.model)).split(CHUNK):
             yield slice(int(ids[0]), int(ids[-1]) + 1), self.model.logit_readers(ids.to(self.model.device)) - self.mean_reader
 
-    def raised(self, directions: Tensor) -> Tensor:
+    def centred_logits(self, directions: Tensor) -> Tensor:
         """Compute what directions [n, d_model] add to every token's logit, over the last state's scale, less the mean over the vocabulary: [n, n_tokens]."""
         found = directions.new_empty(len(directions), n_tokens(self.model))
         for ids, rows in self.readers():
             found[:, ids] = directions @ rows.T
         return found
 
-    def of(self, layer: int) -> int:
+    def source_kind(self, layer: int) -> int:
         """Tell which of the two kinds of X̂ a layer finds."""
         return min(layer, 1)
 
     def sources(self, layer: int) -> Tensor:
         """Compute X̂ as a layer finds it, [n_tokens, d_model]; layers that are asked for in turn share it."""
-        own = self.of(layer)
+        own = self.source_kind(layer)
         if own not in self.held:
             self.held.clear()
             self.held[own] = states_before(self.model, own, self.norm)

@@ -7,12 +7,12 @@ A head adds Σ over sources j of a_j·û·W_O(W_V N(x_j) + b_V)/s, s the final n
 import torch
 from torch import Tensor
 
-from ingest.model.folding import folded, layer_norm, norm_scale, zeros_or_bias
-from ingest.model.heads import layer_heads, rows
+from ingest.model.folding import fold_norm, layer_norm, norm_scale, zeros_or_bias
+from ingest.model.heads import layer_heads, pattern_rows
 from ingest.model.hooks import LayerRecord, record_layers
 from ingest.model.models import Model
 from ingest.model.parts import embedding_parts, layer_parts, writers
-from ingest.model.readers import Part, Reader, Seen
+from ingest.model.readers import Decomposition, Part, Reader
 
 SITES = ("resid_pre", "resid_post", "ffn_out", "ffn_scale", "gathered", "attn_scale")
 
@@ -20,7 +20,7 @@ AT_ONCE = 256
 """Sources whose parts are held at once: of every head a vector as wide as the stream."""
 
 
-def logit_by_writer(model: Model, reader: Reader, token_ids: Tensor) -> Seen:
+def logit_by_writer(model: Model, reader: Reader, token_ids: Tensor) -> Decomposition:
     """Split what a head adds to the logit of the model's prediction at the last of a sequence's positions by who wrote it.
 
     token_ids: [seq] int64, from the sequence's first. The logit is that before a cap.
@@ -29,21 +29,21 @@ def logit_by_writer(model: Model, reader: Reader, token_ids: Tensor) -> Seen:
         model.backbone(token_ids[None])
     own, unit = records[reader.layer], reader.unit
     last = torch.tensor([len(token_ids) - 1], device=model.device)
-    pattern = rows(model, reader.layer, own["resid_pre"], last)[0][0, unit]
-    by_value = by_gathered(model, reader, records[-1]["resid_post"][-1:]) * own["attn_scale"][-1]
+    pattern = pattern_rows(model, reader.layer, own["resid_pre"], last)[0][0, unit]
+    by_value = logit_by_gathered(model, reader, records[-1]["resid_post"][-1:]) * own["attn_scale"][-1]
     norm, heads = layer_norm(model, reader.layer, model.architecture.attention.norm), layer_heads(model, reader.layer)
     kv = unit * model.n_kv_heads // model.n_heads
-    by_part = by_value @ folded(model, heads.w_v[kv], norm)
+    by_part = by_value @ fold_norm(model, heads.w_v[kv], norm)
     per_source = pattern if norm is None else pattern / norm_scale(own["resid_pre"].float(), norm)[:, 0]
     found = by_writer(model, records[: reader.layer], token_ids.to(model.device), by_part, per_source)
     parts = [Part(kind, layer, i if kind == "head" else None, x) for (kind, layer), amounts in found.items() for i, x in enumerate(amounts.tolist())]
     constant = heads.w_v[kv] @ zeros_or_bias(model, norm) + (0 if heads.b_v is None else heads.b_v[kv])
     parts.append(Part("constant", None, None, float(by_value @ constant)))
     total = float(by_value @ own["gathered"][-1].float().unflatten(-1, (model.n_heads, -1))[unit])
-    return Seen(parts, total, total - sum(part.amount for part in parts))
+    return Decomposition(parts, total, total - sum(part.amount for part in parts))
 
 
-def by_gathered(model: Model, reader: Reader, last: Tensor) -> Tensor:
+def logit_by_gathered(model: Model, reader: Reader, last: Tensor) -> Tensor:
     """Compute what each number of a head's gathered values adds to the prediction's logit, attention's scale aside: [d_head].
 
     last: the last state, [1, d_model].

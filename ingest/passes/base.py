@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import click
 
-from ingest.recorders.plans import Basis, Plan, Probe, Recording, Text, Work
+from ingest.recorders.plans import Basis, CostSample, Plan, Recording, Text, Work
 
 if TYPE_CHECKING:
     from ingest.model.models import Model
     from ingest.request import Request
 
-__all__ = ["Basis", "Pass", "Plan", "PlannedPass", "Probe", "Recording", "RecordingPass", "Text", "flag"]
+__all__ = ["Basis", "CostSample", "Pass", "Plan", "PlannedPass", "Recording", "RecordingPass", "Text", "flag"]
 
 
 class Pass(Work):
@@ -57,13 +57,13 @@ class Pass(Work):
     def note(self, basis: Basis) -> str | None:
         return self.implementation.note(basis)
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         return self.implementation.rows(probe)
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         return self.implementation.seconds(probe)
 
-    def n_bytes(self, probe: Probe) -> int | None:
+    def n_bytes(self, probe: CostSample) -> int | None:
         return self.implementation.n_bytes(probe)
 
 

@@ -24,7 +24,7 @@ class Prediction(RecordingPass):
 
     def is_wanted(self, request: "Request") -> bool:
         asked: bool | None = request.options["prediction"]
-        return request.corpus is not None and (request.is_swept if asked is None else asked)
+        return request.corpus is not None and (request.is_sweep_wanted if asked is None else asked)
 
 
 PASS = Prediction()

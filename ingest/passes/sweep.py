@@ -35,7 +35,7 @@ class Sweep(RecordingPass):
     work = "ingest.recorders.triggers:Sweep"
 
     def is_wanted(self, request: "Request") -> bool:
-        return request.is_swept
+        return request.is_sweep_wanted
 
     def check(self, request: "Request") -> None:
         skip_first = request.options["skip_first"] or 0

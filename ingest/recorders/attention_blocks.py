@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from ingest.model.heads import behind_norms, by_head, for_each_head, rotated, scored
+from ingest.model.heads import attention_scores, behind_norms, by_head, for_each_head, rotate_queries_and_keys
 from ingest.model.hooks import PROJECTED, LayerRecord
 from ingest.model.models import Model
-from ingest.recorders.attention_sums import N_OTHER, Places, first_moved_evenly, looked
+from ingest.recorders.attention_sums import N_OTHER, Places, first_moved_evenly, sum_attention
 from ingest.recorders.moved import lengths, products
 
 ROWS = 128
@@ -35,14 +35,14 @@ def n_bytes(model: Model, context: int) -> int:
 
 
 def layer_sums(model: Model, layer: int, record: LayerRecord, batch: tuple[Places, ...]) -> tuple[Tensor, Tensor]:
-    """Sum `looked`, [n_heads, N_OTHER + seq], and `first_moved_evenly`, [n_heads], over the destinations of a batch; float64."""
+    """Sum `sum_attention`, [n_heads, N_OTHER + seq], and `first_moved_evenly`, [n_heads], over the destinations of a batch; float64."""
     seq = record["q"].shape[1]
     found = torch.zeros(model.n_heads, N_OTHER + seq, dtype=torch.float64, device=model.device)
     evenly = torch.zeros_like(found[:, 0])
     window, of_heads = model.architecture.attention.window(model.hf.config, layer), products(model, layer)
     for some in torch.arange(len(batch)).split(max(1, TOKENS // seq)):
         q, k, v = (by_head(model, record[part][some], part) for part in PROJECTED)
-        q, k = rotated(model, layer, *behind_norms(model, layer, q, k), torch.arange(seq, device=model.device))
+        q, k = rotate_queries_and_keys(model, layer, *behind_norms(model, layer, q, k), torch.arange(seq, device=model.device))
         moved = lengths(for_each_head(model, v), of_heads)
         for i, at in enumerate(some.tolist()):
             add_sequence(found, model, layer, q[:, i], k[:, i], moved[:, i], batch[at])
@@ -54,8 +54,8 @@ def add_sequence(found: Tensor, model: Model, layer: int, q: Tensor, k: Tensor, 
     """Add the sums of one sequence. q, k: [n_heads, seq, d_head], padding behind the sequence; moved: [n_heads, seq]."""
     for heads, first, end in blocks(len(q), there.n):
         destinations = torch.arange(first, end, device=q.device)
-        scores = scored(model, layer, q[heads, None, first:end], k[heads, None, :end], destinations, heads)[:, 0]
-        found[heads, : N_OTHER + end] += looked(scores, moved[heads, :end], first, there)
+        scores = attention_scores(model, layer, q[heads, None, first:end], k[heads, None, :end], destinations, heads)[:, 0]
+        found[heads, : N_OTHER + end] += sum_attention(scores, moved[heads, :end], first, there)
 
 
 def blocks(n_heads: int, n: int) -> Iterator[tuple[slice, int, int]]:

@@ -41,7 +41,7 @@ def places(token_ids: np.ndarray) -> Places:
     return Places(len(token_ids), *np.nonzero(np.tril(token_ids[:, None] == token_ids, -1)))
 
 
-def looked(scores: Tensor, lengths: Tensor, first: int, there: Places) -> Tensor:
+def sum_attention(scores: Tensor, lengths: Tensor, first: int, there: Places) -> Tensor:
     """Sum the attention of each head over some destinations of a sequence: [heads, N_OTHER + seq] float64.
 
     scores: of the destinations from `first` on over all sources up to the last of them, [heads, n, seq], a large negative number where they may not look;
@@ -59,7 +59,7 @@ def looked(scores: Tensor, lengths: Tensor, first: int, there: Places) -> Tensor
 
 
 def first_moved_evenly(lengths: Tensor, window: int | None) -> Tensor:
-    """Sum the shares of index 0 for equal weights: [heads] float64. lengths: of a whole sequence, [heads, n]; window: as in `evenly`."""
+    """Sum the shares of index 0 for equal weights: [heads] float64. lengths: of a whole sequence, [heads, n]; window: as in `uniform_sums`."""
     # a destination behind the window does not see index 0; the others see all before them
     seen = lengths.cumsum(-1, dtype=torch.float64)[:, 1:window]
     return (lengths[:, :1] / seen.clamp_min(TINY)).sum(-1)
@@ -77,8 +77,8 @@ def by_distance(flat: Tensor, seq: int, first: int) -> Tensor:
     return torch.cat([sums[:, : first + 1].flip(1), sums[:, first + 2 :].flip(1)], 1)
 
 
-def evenly(there: Places, window: int | None, seq: int) -> np.ndarray:
-    """Compute the sums of `looked` over a whole sequence, [N_OTHER + seq], for attention that is the same on all positions that a destination sees.
+def uniform_sums(there: Places, window: int | None, seq: int) -> np.ndarray:
+    """Compute the sums of `sum_attention` over a whole sequence, [N_OTHER + seq], for attention that is the same on all positions that a destination sees.
 
     window: how many these are, None for all. What first_moved would be is not in it: heads differ in that.
     """
@@ -87,7 +87,7 @@ def evenly(there: Places, window: int | None, seq: int) -> np.ndarray:
     share = np.zeros(there.n)
     share[1:] = 1 / n_seen
 
-    def at(distance: np.ndarray) -> float:
+    def share_at(distance: np.ndarray) -> float:
         is_seen = distance < (there.n if window is None else window)
         return float(share[there.destinations[is_seen]].sum())
 
@@ -96,7 +96,7 @@ def evenly(there: Places, window: int | None, seq: int) -> np.ndarray:
     # a distance is seen by the destinations that see more than it
     np.add.at(distances, n_seen - 1, 1 / n_seen)
     distances = distances[::-1].cumsum()[::-1]
-    return np.concatenate([[(1 / n_seen)[n_seen > index].sum(), at(apart), at(apart - 1), np.log(n_seen).sum(), 0.0], distances])
+    return np.concatenate([[(1 / n_seen)[n_seen > index].sum(), share_at(apart), share_at(apart - 1), np.log(n_seen).sum(), 0.0], distances])
 
 
 def bin_of(distance: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from ingest.model.hooks import LayerRecord
 from ingest.model.models import Model
 from ingest.model.parts import constants, embedding_parts, layer_parts, logits, writers
 from ingest.model.ranking import top_k
-from ingest.recorders.lens import floats, ints, same
+from ingest.recorders.lens import constant_column, floats, ints
 from ingest.recorders.sources import N_SOURCES, Sources
 from ingest.recorders.traces import Rows
 from schema.terms import TARGETS
@@ -78,7 +78,7 @@ def attribution_tables(
         scores = neuron_scores(model, layer, record, read)
         up += scores.clamp_min(0).double().sum(-1)
         down += scores.clamp_max(0).double().sum(-1)
-        best.append(largest(scores, layer))
+        best.append(select_neurons(scores, layer))
         add_sources(rows, model, layer, sources[layer], places, read, record["attn_scale"])
     add_contributions(rows, places, "constant", None, read.constant.T[..., None], None, None)
     add_neurons(rows, places, best)
@@ -106,7 +106,7 @@ def add_contributions(
     rows.add(
         "contribution",
         position_id=np.repeat(places.position_ids, m),
-        kind=same(kind, n * m),
+        kind=constant_column(kind, n * m),
         layer=pa.nulls(n * m, pa.int16()) if layer is None else np.full(n * m, layer, np.int16),
         head=np.tile(np.arange(m, dtype=np.int16), n) if kind == "head" else pa.nulls(n * m, pa.int16()),
         final_logit=floats(found[0]).ravel(),
@@ -123,7 +123,7 @@ def neuron_scores(model: Model, layer: int, record: LayerRecord, read: Readers) 
     return by_value * (record["coefficient"].float() * record["ffn_scale"][:, None])[:, None]
 
 
-def largest(scores: Tensor, layer: int) -> tuple[Tensor, Tensor]:
+def select_neurons(scores: Tensor, layer: int) -> tuple[Tensor, Tensor]:
     """Select the N_NEURONS of a layer that add most to the prediction's logit, of either sign: (layer, neuron) [n, k, 2], their scores [n, k, targets]."""
     _, chosen = top_k(scores[:, 0].abs(), N_NEURONS)
     return torch.stack([torch.full_like(chosen, layer), chosen], -1), scores.movedim(1, 2).gather(1, chosen[..., None].expand(-1, -1, len(TARGETS)))
@@ -164,7 +164,7 @@ def add_attribution(
             "attribution",
             run_id=np.full(there.sum(), run_id, np.int32),
             position_id=places.position_ids[there],
-            target=same(target, int(there.sum())),
+            target=constant_column(target, int(there.sum())),
             token_id=ints(read.token_ids[:, i])[there],
             **{name: floats(column)[there] for name, column in columns.items()},
         )

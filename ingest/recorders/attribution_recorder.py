@@ -11,17 +11,17 @@ from ingest.model.hooks import LayerRecord
 from ingest.model.models import Model
 from ingest.model.parts import mean_reader
 from ingest.recorders.attribution import N_NEURONS, Places, attribution_tables
-from ingest.recorders.base import Batch, Holding
-from ingest.recorders.plans import Basis, Probe, Recording, Text, Work
+from ingest.recorders.base import Batch, ResumableRecorder
+from ingest.recorders.plans import Basis, CostSample, Recording, Text, Work
 from ingest.recorders.reading import read_batch
 from ingest.recorders.reads import attributed_positions
 from ingest.recorders.sources import N_SOURCES, Sources, sources
-from ingest.timing import timed
+from ingest.timing import measure_seconds
 from ingest.workers.worker import Progress, Tables, Worker
 from schema.terms import PARTS, TARGETS
 
 
-class AttributionRecorder(Holding):
+class AttributionRecorder(ResumableRecorder):
     """Takes each forward pass apart as soon as its last layer is there, so that no state is held from one to the next.
 
     mean: the vocabulary's mean reader and constant.
@@ -68,7 +68,7 @@ def places(batch: Batch) -> Places:
 
 
 def attribution_recorder(worker: Worker, run_id: int) -> AttributionRecorder:
-    return AttributionRecorder(worker.model, run_id, worker.kept(run_id, lambda: mean_reader(worker.model)))
+    return AttributionRecorder(worker.model, run_id, worker.shared_state(run_id, lambda: mean_reader(worker.model)))
 
 
 class Attribution(Work):
@@ -83,7 +83,7 @@ class Attribution(Work):
             known=lambda run_id: attributed_positions(basis.con, but=run_id),
         )
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         if probe.seen is None:
             return {}
         model = probe.model
@@ -95,13 +95,13 @@ class Attribution(Work):
         }  # fmt: skip
         return {table: n * len(probe.seen.sample) for table, n in at_position.items()}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         """Estimate what the sample adds to the forward passes, timed on one with a sampled position at the end of each of its sequences."""
         if probe.seen is None:
             return 0.0
         batch = probe.batch
         sample = np.array([s.first_position_id + len(s.token_ids) - 1 for s in batch])
         recorder = AttributionRecorder(probe.model, 0, mean_reader(probe.model))
-        alone = timed(lambda: list(read_batch(probe.model, [], batch)))
-        beside = timed(lambda: list(read_batch(probe.model, [(recorder, sample)], batch)))
+        alone = measure_seconds(lambda: list(read_batch(probe.model, [], batch)))
+        beside = measure_seconds(lambda: list(read_batch(probe.model, [(recorder, sample)], batch)))
         return max(0.0, beside - alone) / len(sample) * len(probe.seen.sample)

@@ -24,14 +24,14 @@ class Batch:
     indices: np.ndarray
     next_token_ids: np.ndarray
 
-    def chosen(self, rows: np.ndarray) -> "Batch":
+    def select_rows(self, rows: np.ndarray) -> "Batch":
         """Of these rows alone, and of the sequences that they are in."""
         first = np.unique(self.position_ids[rows] - self.indices[rows])
         sequences = tuple(s for s in self.sequences if s.first_position_id in first)
         return Batch(sequences, self.position_ids[rows], self.indices[rows], self.next_token_ids[rows])
 
 
-class Hearer(Protocol):
+class ForwardRecorder(Protocol):
     """Hears forward passes. The records it takes have the rows of the batch: [rows, width], float32 where they are of sampled positions.
     Attention weights come whole, [batch, n_heads, seq, seq], or as [rows, n_heads, seq] float32 of sampled positions.
     The context and what projections give have the batch's sequences whole: [sequences, longest, …].
@@ -51,14 +51,14 @@ class Hearer(Protocol):
         """Take what is wanted of a layer; called layer by layer, as soon as all of it has been computed."""
 
 
-class Recorder(Hearer, Resumable, Protocol):
+class Recorder(ForwardRecorder, Resumable, Protocol):
     """Records one shard."""
 
     def tables(self, progress: Progress) -> Tables:
         """Build the tables that the shard holds beside its texts, once all of it was read. progress: called with shares of what is left to compute."""
 
 
-class Holding:
+class ResumableRecorder:
     """A recorder that holds what it heard in these attributes."""
 
     held: ClassVar[tuple[str, ...]]
@@ -76,7 +76,7 @@ Make = Callable[[Worker], Recorder]
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReadRequest:
     """What one run asks of a reading. make: of its recorder; sample: position_ids to record, ascending, None for every one; settings: the run's, as JSON."""
 
     run_id: int

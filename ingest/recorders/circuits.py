@@ -8,11 +8,11 @@ from ingest.recorders.composition import composition_rows
 from ingest.recorders.directions import N_DIRECTIONS, N_ENDS, direction_tables
 from ingest.recorders.distances import Distances, are_named, distance_settings, distances_of, read_context
 from ingest.recorders.head_rows import head_tables
-from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.plans import Basis, CostSample, Plan, Work
 from ingest.recorders.virtual_weights import N_KEPT, virtual_weight_tables
 from ingest.store.register import settings_of
-from ingest.timing import timed
-from ingest.workers.memory import give_back, mapped_from
+from ingest.timing import measure_seconds
+from ingest.workers.memory import apply_mmap_threshold, trim_heap
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker
 from schema.terms import COMPOSITIONS, HEAD_CIRCUITS, HEAD_SIDES, HEAD_SPECTRA, TAILS
@@ -44,7 +44,7 @@ class Circuit(Work):
 
         yield Plan(settings, [1] * basis.model.n_layers, "layers", jobs)
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         n_layers, n_heads, d_head = probe.model.n_layers, probe.model.n_heads, probe.model.d_head
         heads, directions = n_layers * n_heads, min(N_DIRECTIONS, d_head)
         neurons = n_layers * probe.model.d_ffn * (4 if probe.model.is_gated else 2)
@@ -58,18 +58,18 @@ class Circuit(Work):
             "virtual_weight_total": neurons,
         }
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         found: list = []
         distances = Distances(read_context(probe.model, probe.request.context))
         # what a layer costs grows with the layers before it
-        return timed(lambda: found.append(TokenStates(probe.model))) + probe.model.n_layers * timed(
+        return measure_seconds(lambda: found.append(TokenStates(probe.model))) + probe.model.n_layers * measure_seconds(
             lambda: circuit_tables(probe.model, probe.model.n_layers // 2, found[0], distances)
         )
 
 
 def compute(worker: Worker, progress: Progress, *, run_id: int, layer: int, distances: Distances | None) -> Tables:
-    with mapped_from(MAPPED):
-        tables = circuit_tables(worker.model, layer, worker.kept(run_id, lambda: TokenStates(worker.model)), distances)
+    with apply_mmap_threshold(MAPPED):
+        tables = circuit_tables(worker.model, layer, worker.shared_state(run_id, lambda: TokenStates(worker.model)), distances)
     progress(1)
     return tables
 
@@ -78,5 +78,5 @@ def circuit_tables(model: Model, layer: int, states: TokenStates, distances: Dis
     composed = {"composition": composition_rows(model, layer, states, distances)}
     tables = head_tables(model, layer, states) | composed | direction_tables(model, layer, states)
     # products with the vocabulary leave 0.6 GB in the heap of a model of 1B parameters, in which those of neurons find no room
-    give_back()
+    trim_heap()
     return tables | virtual_weight_tables(model, layer)

@@ -17,8 +17,8 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from ingest.model.models import Model
-from ingest.recorders.plans import Basis, Plan, Probe, Work
-from ingest.timing import fastest
+from ingest.recorders.plans import Basis, CostSample, Plan, Work
+from ingest.timing import fastest_seconds
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker, report_shares
 from schema.terms import CLUSTER_SPACES
@@ -85,7 +85,7 @@ def clusters(units: np.ndarray, n: int, blocks: int, seed: int, progress: Callab
 
     With several blocks each is clustered by itself, and has clusters in proportion to its size.
     """
-    parts = divided(units, np.arange(len(units)), blocks, seed)
+    parts = split_members(units, np.arange(len(units)), blocks, seed)
     ends = np.round(np.cumsum([len(part) for part in parts]) * n / len(units)).astype(int)
     labels = np.empty(len(units), np.int64)
     for part, start, end in zip(parts, [0, *ends[:-1]], ends, strict=True):
@@ -94,7 +94,7 @@ def clusters(units: np.ndarray, n: int, blocks: int, seed: int, progress: Callab
     return in_order(labels)
 
 
-def divided(units: np.ndarray, members: np.ndarray, blocks: int, seed: int) -> list[np.ndarray]:
+def split_members(units: np.ndarray, members: np.ndarray, blocks: int, seed: int) -> list[np.ndarray]:
     """Split `members` into `blocks` blocks: 2-means halves their vectors, and each half again, at the median so that no block is larger than another."""
     if blocks == 1:
         return [members]
@@ -102,7 +102,7 @@ def divided(units: np.ndarray, members: np.ndarray, blocks: int, seed: int) -> l
         centres, _ = kmeans2(units[members], 2, minit="++", rng=np.random.default_rng([seed % 2**64, blocks, members[0]]))
     nearer = members[np.argsort(units[members] @ (centres[1] - centres[0]), kind="stable")]
     half = (len(members) + 1) // 2
-    return [part for side in (nearer[:half], nearer[half:]) for part in divided(units, np.sort(side), blocks // 2, seed)]
+    return [part for side in (nearer[:half], nearer[half:]) for part in split_members(units, np.sort(side), blocks // 2, seed)]
 
 
 def complete_linkage(units: np.ndarray, n: int) -> np.ndarray:
@@ -151,12 +151,12 @@ class ValueCluster(Work):
 
         yield Plan(settings, [model.n_layers], "layers", jobs)
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         return {"value_cluster": probe.model.n_layers * probe.model.d_ffn * len(CLUSTER_SPACES)}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         linked, n_values = unit(probe.model.values(0)[:LINKED].double().cpu().numpy()), probe.model.n_layers * probe.model.d_ffn
-        pair = fastest(lambda: complete_linkage(linked, len(linked) // 2)) / len(linked) ** 2
+        pair = fastest_seconds(lambda: complete_linkage(linked, len(linked) // 2)) / len(linked) ** 2
         return pair * n_values**2 / n_blocks(n_values) * len(CLUSTER_SPACES)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ingest.model.folding import FoldedHeads, folded_heads
 from ingest.model.models import Model
-from ingest.model.positions import turned
+from ingest.model.positions import rotate_pairs
 from ingest.model.token_states import TokenStates
 from ingest.recorders.distances import Distances, averaged_rotation
 from ingest.recorders.spectra import eigenvalues, ratio
@@ -31,7 +31,7 @@ def readings(heads: FoldedHeads, w_q: Tensor, w_k: Tensor) -> dict[str, Tensor]:
     return {"k": root(heads.w_q.mT) @ w_k, "q": root(heads.w_k.mT) @ w_q, "v": root(heads.w_o) @ heads.w_v}
 
 
-def writing(heads: FoldedHeads) -> Tensor:
+def ov_write_factor(heads: FoldedHeads) -> Tensor:
     """Build what stands for W_OV as it writes to the stream, with the same norms of products: [n_heads, d_model, d_head]."""
     return heads.w_o @ root(heads.w_v.mT).mT
 
@@ -56,8 +56,8 @@ def averaged_readings(model: Model, layer: int, heads: FoldedHeads, distances: D
         return {}
     cosine, sine = turn
     # q·R(Δ)k: a source lies behind, so k turns back; or q turns forth, and k stays
-    w_k = turned(heads.w_k.mT, cosine, -sine, rotary.is_adjacent).mT
-    w_q = turned(heads.w_q.mT, cosine, sine, rotary.is_adjacent).mT
+    w_k = rotate_pairs(heads.w_k.mT, cosine, -sine, rotary.is_adjacent).mT
+    w_q = rotate_pairs(heads.w_q.mT, cosine, sine, rotary.is_adjacent).mT
     return {"k": readings(heads, heads.w_q, w_k)["k"], "q": readings(heads, w_q, heads.w_k)["q"]}
 
 
@@ -67,7 +67,7 @@ def composition_scores(model: Model, layer: int, distances: Distances | None) ->
     both = readings(heads, heads.w_q, heads.w_k), averaged_readings(model, layer, heads, distances)
     found: tuple[dict[str, list[np.ndarray]], ...] = tuple({kind: [] for kind in read} for read in both)
     for earlier in range(layer):
-        written = writing(folded_heads(model, earlier))
+        written = ov_write_factor(folded_heads(model, earlier))
         for into, read in zip(found, both, strict=True):
             for kind, reading in read.items():
                 into[kind].append(scores(reading, written))
@@ -75,15 +75,15 @@ def composition_scores(model: Model, layer: int, distances: Distances | None) ->
     return plain, averaged
 
 
-def through(model: Model, layer: int, states: TokenStates, chosen: np.ndarray) -> np.ndarray:
+def matching_through_heads(model: Model, layer: int, states: TokenStates, chosen: np.ndarray) -> np.ndarray:
     """Compute the matching of readers through earlier heads, [n_heads, layer, n_heads] float32, NaN where not `chosen`."""
     heads, found = folded_heads(model, layer), np.full(chosen.shape, np.nan, np.float32)
-    sought = [states.alike[own][states.of(layer)] @ heads.w_q.double().mT for own in (0, 1)]
+    sought = [states.alike[own][states.source_kind(layer)] @ heads.w_q.double().mT for own in (0, 1)]
     for earlier in range(layer):
         source = folded_heads(model, earlier)
         for reader, writer in np.argwhere(chosen[:, earlier]):
             look = heads.w_k[reader].double() @ source.w_o[writer].double()
-            match = source.w_v[writer].double() @ sought[states.of(earlier)][reader]
+            match = source.w_v[writer].double() @ sought[states.source_kind(earlier)][reader]
             found[reader, earlier, writer] = ratio(eigenvalues(look @ match))
     return found
 
@@ -100,7 +100,7 @@ def composition_rows(model: Model, layer: int, states: TokenStates, distances: D
     if layer == 0:
         return EMPTY
     plain, averaged = composition_scores(model, layer, distances)
-    matching = through(model, layer, states, strongest(plain["k"], N_MATCHED))
+    matching = matching_through_heads(model, layer, states, strongest(plain["k"], N_MATCHED))
     return pa.concat_tables(kind_rows(layer, kind, plain[kind], averaged.get(kind), matching if kind == "k" else None) for kind in COMPOSITIONS)
 
 

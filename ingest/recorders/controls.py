@@ -13,11 +13,11 @@ from torch import Tensor
 
 from ingest.model.models import Model
 from ingest.model.ranking import rank_of, top_k
-from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.plans import Basis, CostSample, Plan, Work
 from ingest.recorders.reads import update_positions, updates
 from ingest.recorders.values import CHUNK, N_TOKENS
-from ingest.text.survey import smallest
-from ingest.timing import fastest
+from ingest.text.survey import select_by_hash
+from ingest.timing import fastest_seconds
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker
 
@@ -83,22 +83,22 @@ class ControlToken(Work):
         settings = {**basis.request.weights_settings(), "seed": seed, "items_per_layer": N_ITEMS, "updates_per_layer": n_updates}
 
         def jobs(run_id: int, layers: list[int]) -> Iterable[Job]:
-            return (job(run_id, layer, compute, layer=layer, seed=seed, **lacking(basis.con, layer, seed, n_updates)) for layer in layers)
+            return (job(run_id, layer, compute, layer=layer, seed=seed, **missing_controls(basis.con, layer, seed, n_updates)) for layer in layers)
 
         yield Plan(settings, [1] * basis.model.n_layers, "layers", jobs)
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         n_traced = len(probe.seen.sample) if probe.seen else 0
         return {"control_token": probe.model.n_layers * (N_ITEMS + min(N_ITEMS, n_traced)) * min(N_TOKENS, probe.model.d_vocab)}
 
-    def seconds(self, probe: Probe) -> float:
-        return probe.model.n_layers * fastest(lambda: random_rows(probe.model, 0, 0))
+    def seconds(self, probe: CostSample) -> float:
+        return probe.model.n_layers * fastest_seconds(lambda: random_rows(probe.model, 0, 0))
 
 
-def lacking(con: duckdb.DuckDBPyConnection, layer: int, seed: int, n_updates: int) -> dict[str, object]:
+def missing_controls(con: duckdb.DuckDBPyConnection, layer: int, seed: int, n_updates: int) -> dict[str, object]:
     """Find what the atlas lacks of a layer and can have: whether it has random vectors; position_ids [n] and updates [n, d_model] (ffn_out)."""
     there = {c for (c,) in con.execute("SELECT DISTINCT control FROM control_token WHERE layer = ?", [layer]).fetchall()}
-    chosen = smallest(seed, layer, update_positions(con, layer), 0 if "ffn_update" in there else n_updates)
+    chosen = select_by_hash(seed, layer, update_positions(con, layer), 0 if "ffn_update" in there else n_updates)
     return {"has_vectors": "random_vector" in there, "position_ids": chosen, "vectors": updates(con, layer, chosen)}
 
 

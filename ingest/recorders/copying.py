@@ -17,7 +17,7 @@ from ingest.text.sequences import Sequence
 
 
 class CopyingRecorder:
-    """Sums over the destinations of sequences without padding. found: sequence_id → the sums of `raised`, [3, n_layers, n_heads] float64."""
+    """Sums over the destinations of sequences without padding. found: sequence_id → the sums of `raised_logits`, [3, n_layers, n_heads] float64."""
 
     sites = frozenset({PATTERN, "gathered", "attn_scale", "resid_post"})
 
@@ -44,13 +44,13 @@ class CopyingRecorder:
             self.found |= {s.sequence_id: each for s, each in zip(self.sequences, sums.cpu().numpy(), strict=True)}
 
     def of_sequence(self, s: Sequence, weights: Tensor, gathered: Tensor, scale: Tensor, w_o: Tensor) -> Tensor:
-        """Compute `raised` of one sequence, the final scale aside. gathered: [seq, n_heads, d_head]; scale: [seq]; w_o: [n_heads, d_model, d_head]."""
+        """Compute `raised_logits` of one sequence, the final scale aside. gathered: [seq, n_heads, d_head]; scale: [seq]; w_o: [n_heads, d_model, d_head]."""
         ids = torch.from_numpy(s.token_ids.astype(np.int64)).to(weights.device)
         by_token = torch.einsum("jm,hmd->hjd", self.model.logit_readers(ids) - self.mean, w_o)
         logits = torch.einsum("ihd,hjd->hij", gathered, by_token) * scale[:, None]
         first = np.zeros(n_tokens(s), bool)
         first[np.unique(s.token_ids, return_index=True)[1]] = True
-        return raised(weights, logits, torch.from_numpy(first).to(weights.device))
+        return raised_logits(weights, logits, torch.from_numpy(first).to(weights.device))
 
     def columns(self, n_destinations: int) -> dict[str, pa.Array]:
         """Columns of a row of `head_probe` for each layer and head, in their order.
@@ -63,7 +63,7 @@ class CopyingRecorder:
         return {"attended_logit": pa.array(attended / n_destinations), "copying": copying}
 
 
-def raised(weights: Tensor, logits: Tensor, is_first: Tensor) -> Tensor:
+def raised_logits(weights: Tensor, logits: Tensor, is_first: Tensor) -> Tensor:
     """Compute what a head adds to the logits of the tokens it looks at, how much of it raises them, and how much it raises all tokens: [3, n_heads, seq].
 
     weights, logits: [n_heads, seq (destination), seq (source)]; is_first: [seq], one place of each token, so that a token that repeats counts once.

@@ -15,10 +15,10 @@ from ingest.model.embedding import token_rows
 from ingest.model.models import Model
 from ingest.model.ranking import rank_of, top_k
 from ingest.model.token_states import n_tokens
-from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.plans import Basis, CostSample, Plan, Work
 from ingest.recorders.reads import Bigrams, bigrams
 from ingest.recorders.removal import known_k
-from ingest.timing import fastest
+from ingest.timing import fastest_seconds
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker
 
@@ -105,7 +105,7 @@ class DirectPath(Work):
         return None if has_bigrams else "note: no direct_path of this corpus: none of its tokens is followed by another"
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
-        settings, parts = basis.request.weights_settings(), split(np.arange(n_tokens(basis.model)))
+        settings, parts = basis.request.weights_settings(), split_tokens(np.arange(n_tokens(basis.model)))
 
         def of_model(run_id: int, shards: list[int]) -> Iterable[Job]:
             return (job(run_id, i, compute_followers, token_ids=parts[i]) for i in shards)
@@ -115,27 +115,27 @@ class DirectPath(Work):
             return
         corpus_id = basis.text.corpus_id
         found = bigrams(basis.con, corpus_id)
-        seen, unigrams = split(np.unique(found.token_ids)), np.bincount(found.follower_ids, found.counts, basis.model.d_vocab)
+        seen, unigrams = split_tokens(np.unique(found.token_ids)), np.bincount(found.follower_ids, found.counts, basis.model.d_vocab)
 
         def of_corpus(run_id: int, shards: list[int]) -> Iterable[Job]:
-            return (job(run_id, i, compute_corpus, corpus_id=corpus_id, bigrams=found.of(seen[i]), unigrams=unigrams) for i in shards)
+            return (job(run_id, i, compute_corpus, corpus_id=corpus_id, bigrams=found.select_tokens(seen[i]), unigrams=unigrams) for i in shards)
 
         if seen:
             yield Plan(settings, [len(part) for part in seen], "tokens", of_corpus, corpus_id)
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         """At most: few texts hold every token."""
         n = n_tokens(probe.model)
         return {"direct_path_token": n * min(N_FOLLOWERS, probe.model.d_vocab), "direct_path": min(n, probe.seen.n_positions) if probe.seen else 0}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         rows = self.rows(probe)
         few = np.arange(min(CHUNK, rows["direct_path_token"] // N_FOLLOWERS))
-        each = fastest(lambda: follower_rows(probe.model, few)) / len(few)
+        each = fastest_seconds(lambda: follower_rows(probe.model, few)) / len(few)
         return each * (rows["direct_path_token"] // N_FOLLOWERS + rows["direct_path"])
 
 
-def split(token_ids: np.ndarray) -> list[np.ndarray]:
+def split_tokens(token_ids: np.ndarray) -> list[np.ndarray]:
     return [token_ids[i : i + SHARD_TOKENS] for i in range(0, len(token_ids), SHARD_TOKENS)]
 
 

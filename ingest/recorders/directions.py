@@ -51,13 +51,13 @@ def direction_tables(model: Model, layer: int, states: TokenStates) -> dict[str,
     found = {circuit: singular(*both) for circuit, both in factors(folded_heads(model, layer)).items()}
     sources = states.sources(layer)
 
-    def read(directions: Tensor) -> Tensor:
+    def source_scores(directions: Tensor) -> Tensor:
         return directions @ sources.T
 
     # circuit → side → what its directions are to every token, and the directions
     sides = {
-        "ov": {"read": (read, found["ov"][2]), "write": (states.raised, found["ov"][1])},
-        "qk": {"query": (read, found["qk"][1]), "key": (read, found["qk"][2])},
+        "ov": {"read": (source_scores, found["ov"][2]), "write": (states.centred_logits, found["ov"][1])},
+        "qk": {"query": (source_scores, found["qk"][1]), "key": (source_scores, found["qk"][2])},
     }
     tokens = [token_rows(layer, circuit, side, *both) for circuit in HEAD_CIRCUITS for side, both in sides[circuit].items()]
     return {

@@ -14,7 +14,7 @@ from torch import Tensor
 from ingest.model.models import Model
 from ingest.model.positions import MOST_POSITIONS, mean_rotation
 from ingest.recorders.attention_sums import bin_of
-from ingest.recorders.reads import finished_runs, looked_back
+from ingest.recorders.reads import distance_weights, finished_runs
 from schema.errors import AtlasError
 
 
@@ -72,11 +72,11 @@ def distance_settings(con: duckdb.DuckDBPyConnection, model: Model, context: int
 def are_named(distances: Mapping[str, object], settings: Mapping[str, object]) -> bool:
     """Whether a run's settings name these distances, whatever else they say that it reads."""
 
-    def named(of: Mapping[str, object]) -> tuple[object, object]:
+    def context_and_distance(of: Mapping[str, object]) -> tuple[object, object]:
         reads = of.get("reads")
         return of.get("context"), reads.get("attention_distance") if isinstance(reads, Mapping) else None
 
-    return named(distances) == named(settings)
+    return context_and_distance(distances) == context_and_distance(settings)
 
 
 def read_context(model: Model, context: int) -> int:
@@ -93,7 +93,7 @@ def distances_of(con: duckdb.DuckDBPyConnection, model: Model, settings: Mapping
         return None
     reads, context = settings.get("reads"), settings.get("context")
     if isinstance(reads, Mapping) and reads.get("attention_distance"):
-        seen = looked_back(con, reads["attention_distance"], layer)
+        seen = distance_weights(con, reads["attention_distance"], layer)
         return Distances(max(longest for longest, _ in seen), tuple(seen))
     if not isinstance(context, int):
         raise AtlasError(

@@ -14,17 +14,17 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from ingest.model.heads import behind_norms, by_head, rotated, scored
+from ingest.model.heads import attention_scores, behind_norms, by_head, rotate_queries_and_keys
 from ingest.model.hooks import LayerRecord
 from ingest.model.models import Model
 from ingest.recorders.attention_blocks import AT_ONCE, n_bytes
 from ingest.recorders.base import Batch
 from ingest.recorders.heads import CorpusHeadRecorder
-from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.plans import Basis, CostSample, Plan, Work
 from ingest.recorders.reading import batches, n_tokens, read_batch
 from ingest.text.parsed import Parsed, ParsedText, all_pairs, pairs_of, parsed_text
 from ingest.text.probed_words import MOST_WORDS
-from ingest.timing import fastest
+from ingest.timing import fastest_seconds
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker
 from schema.errors import AtlasError
@@ -90,12 +90,12 @@ class RelationRecorder:
             if not of:
                 continue
             q, k = (by_head(self.model, record[part][row : row + 1], part) for part in ("q", "k"))
-            q, k = rotated(self.model, layer, *behind_norms(self.model, layer, q, k), torch.arange(q.shape[2], device=self.model.device))
+            q, k = rotate_queries_and_keys(self.model, layer, *behind_norms(self.model, layer, q, k), torch.arange(q.shape[2], device=self.model.device))
             for i in of:
-                self.right[i][layer] = looked_right(self.model, layer, q[:, 0], k[:, 0], self.sentences[i], self.arcs[i], sequence.first_position_id)
+                self.right[i][layer] = find_right_arcs(self.model, layer, q[:, 0], k[:, 0], self.sentences[i], self.arcs[i], sequence.first_position_id)
 
 
-def looked_right(model: Model, layer: int, q: Tensor, k: Tensor, sentence: Parsed, of: Arcs, start: int) -> np.ndarray:
+def find_right_arcs(model: Model, layer: int, q: Tensor, k: Tensor, sentence: Parsed, of: Arcs, start: int) -> np.ndarray:
     """[n_heads, n_arcs]. q, k: of the sequence, rotated, [n_heads, seq, d_head]; start: its first position_id."""
     firsts, lasts = sentence.first[of.words] - start, sentence.last[of.words] - start
     begin, end = int(firsts.min()), int(lasts.max()) + 1
@@ -106,7 +106,7 @@ def looked_right(model: Model, layer: int, q: Tensor, k: Tensor, sentence: Parse
     before = torch.from_numpy(lasts[None] < firsts[:, None]).to(q.device)
     found = []
     for heads in (slice(h, h + step) for h in range(0, len(q), step)):
-        scores = scored(model, layer, q[heads, None, begin:end], k[heads, None, :end], destinations, heads)[:, 0]
+        scores = attention_scores(model, layer, q[heads, None, begin:end], k[heads, None, :end], destinations, heads)[:, 0]
         weights = scores.softmax(-1)[..., begin:]
         of_words = (is_in / is_in.sum(1, keepdim=True)) @ weights @ is_in.T
         others = of_words.masked_fill(~before, -1.0)[:, looking]
@@ -133,7 +133,7 @@ class Group:
         return int(np.bincount(chosen).argmax())
 
 
-def is_of(relation: str, group: str) -> bool:
+def is_in_group(relation: str, group: str) -> bool:
     return relation != PUNCT if group == ANY else relation == group
 
 
@@ -146,7 +146,7 @@ def groups(sentences: Sequence[Parsed], all_arcs: Sequence[Arcs]) -> list[Group]
     found = []
     for relation in [*sorted(set(relations.tolist())), ANY]:
         for look in (0, 1):
-            is_member = (looks == look) & np.array([is_of(name, relation) for name in relations], bool)
+            is_member = (looks == look) & np.array([is_in_group(name, relation) for name in relations], bool)
             if is_member.any():
                 members = np.flatnonzero(is_member)
                 found.append(Group(relation, look, members, is_test[members], distances[members]))
@@ -175,7 +175,7 @@ HEAD_RELATION = pa.schema(
 )
 
 
-def left_out(total: Pairs, text: ParsedText) -> dict[str, Pairs]:
+def count_left_out_pairs(total: Pairs, text: ParsedText) -> dict[str, Pairs]:
     """Pairs of words that no head is held against, by column; total: of the whole corpus. With those that are they make up the total."""
     split, long, whole = (pairs_of(part) for part in (text.split, text.long, text.sentences))
     read: Pairs = Counter((relation, bool(looks)) for s in text.sentences for a in (arcs(s),) for relation, looks in zip(a.relations, a.looks, strict=True))
@@ -196,7 +196,9 @@ def relation_tables(
         offset = parts(of.distances == of.offset, of)
         n_test = int(of.is_test.sum())
         counts = {"corpus_id": corpus_id, "n_words": len(of.is_test) - n_test, "n_test": n_test, "offset_words": of.offset}
-        counts |= {reason: sum(n for (name, looks), n in pairs.items() if looks == of.looks and is_of(name, of.relation)) for reason, pairs in lost.items()}
+        counts |= {
+            reason: sum(n for (name, looks), n in pairs.items() if looks == of.looks and is_in_group(name, of.relation)) for reason, pairs in lost.items()
+        }
         relations.append({**named, **counts, "offset_accuracy": offset[0], "offset_test_accuracy": offset[1]})
         for layer in range(n_layers):
             for head in range(n_heads):
@@ -220,7 +222,7 @@ class HeadRelation(Work):
         text, request = basis.text, basis.request
         parsed = parsed_text(basis.con, text.corpus_id, OPTION, request.seed)
         require_relations(parsed.sentences)
-        lost = left_out(all_pairs(basis.con, text.corpus_id), parsed)
+        lost = count_left_out_pairs(all_pairs(basis.con, text.corpus_id), parsed)
         read = {s.sequence_id for s in parsed.sentences}
         sequences = [s for d in text.documents() for s in d.sequences if s.sequence_id in read]
         settings = {"seed": request.seed, "batch_size": request.batch_size}
@@ -234,22 +236,22 @@ class HeadRelation(Work):
 
         yield Plan({**request.weights_settings(), **settings}, [sum(len(s.token_ids) for s in sequences)], "positions", jobs, text.corpus_id)
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         """With relations that look both ways, at most."""
         if probe.seen is None:
             return {}
         return {"word_relation": 2 * RELATIONS, "head_relation": 2 * RELATIONS * probe.model.n_layers * probe.model.n_heads}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         """Of statistics of heads, which make the weights of the same destinations."""
         if probe.seen is None:
             return 0.0
         batch = probe.batch
         recorder = CorpusHeadRecorder(probe.model, probe.request.context, 0)
-        seconds = fastest(lambda: list(read_batch(probe.model, [(recorder, None)], batch)))
+        seconds = fastest_seconds(lambda: list(read_batch(probe.model, [(recorder, None)], batch)))
         return seconds / sum(map(n_tokens, batch)) * min(probe.seen.n_positions, sum(MOST_WORDS.values()))
 
-    def n_bytes(self, probe: Probe) -> int:
+    def n_bytes(self, probe: CostSample) -> int:
         return n_bytes(probe.model, probe.request.context)
 
 

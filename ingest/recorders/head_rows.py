@@ -7,7 +7,7 @@ from torch import Tensor
 from ingest.model.folding import folded_heads
 from ingest.model.models import Model
 from ingest.model.token_states import TokenStates
-from ingest.recorders.composition import readings, squares, writing
+from ingest.recorders.composition import ov_write_factor, readings, squares
 from ingest.recorders.spectra import eigenvalue_rows, own_first_shares, ratio, spectra
 from schema.terms import HEAD_SPECTRA
 
@@ -31,7 +31,7 @@ def head_tables(model: Model, layer: int, states: TokenStates) -> dict[str, pa.T
         "kv_head": (np.arange(n) // (n // model.n_kv_heads)).astype(np.int16),
         "window_size": pa.array([window and min(window, LARGEST)] * n, pa.int32()),
         "qk_norm": lengths(readings(heads, heads.w_q, heads.w_k)["k"]),
-        "ov_norm": lengths(writing(heads)),
+        "ov_norm": lengths(ov_write_factor(heads)),
         "bias_norm": heads.constant.norm(dim=-1).cpu().numpy(),
         "copying_token": ratios["ov_token"],
         "copying_effective": ratios["ov_effective"],

@@ -9,23 +9,23 @@ import pyarrow as pa
 from ingest.model.hooks import PROJECTED, LayerRecord
 from ingest.model.models import Model
 from ingest.recorders.attention_blocks import layer_sums, n_bytes
-from ingest.recorders.attention_sums import N_OTHER, Places, evenly, in_bins, n_bins, places
-from ingest.recorders.base import Batch, Holding
-from ingest.recorders.plans import Basis, Probe, Recording, Text, Work
+from ingest.recorders.attention_sums import N_OTHER, Places, in_bins, n_bins, places, uniform_sums
+from ingest.recorders.base import Batch, ResumableRecorder
+from ingest.recorders.plans import Basis, CostSample, Recording, Text, Work
 from ingest.recorders.reading import n_tokens, read_batch
-from ingest.timing import fastest
+from ingest.timing import fastest_seconds
 from ingest.workers.worker import Progress, Tables, Worker
 
 BY_DISTANCE = {"previous": N_OTHER + 1, "self": N_OTHER}
 OF_ALL = {**BY_DISTANCE, "first": 0, "entropy": 3}
 OF_REPEATED = {"duplicate": 1, "induction": 2}
-"""Means → column of `looked`; over all destinations, and over those whose token came before."""
+"""Means → column of `sum_attention`; over all destinations, and over those whose token came before."""
 
 FIRST_MOVED = 4
-"""Column of `looked`: a mean over all destinations too, whose uniform expectation is of each head."""
+"""Column of `sum_attention`: a mean over all destinations too, whose uniform expectation is of each head."""
 
 
-class HeadRecorder(Holding):
+class HeadRecorder(ResumableRecorder):
     """Sums of each layer and head over the destinations of a shard. context: the longest that a sequence may be."""
 
     sites = frozenset(PROJECTED)
@@ -57,15 +57,15 @@ class HeadRecorder(Holding):
         width, window = found.shape[1], self.model.architecture.attention.window(self.model.hf.config, layer)
         self.moved_evenly[layer] += moved_evenly
         self.looked[layer, :, :width] += found
-        self.evenly[layer, :width] += self.evenly_in(window, width - N_OTHER)
+        self.evenly[layer, :width] += self.uniform_batch_sums(window, width - N_OTHER)
         self.n_destinations[layer] += sum(there.n_destinations for there in self.batch)
         self.n_repeated[layer] += sum(there.n_repeated for there in self.batch)
         self.n_added.update((i, layer + 1) for i in self.sequence_ids)
 
-    def evenly_in(self, window: int | None, seq: int) -> np.ndarray:
+    def uniform_batch_sums(self, window: int | None, seq: int) -> np.ndarray:
         """Of the batch; layers with one window share it."""
         if window not in self.even:
-            self.even[window] = np.sum([evenly(there, window, seq) for there in self.batch], axis=0)
+            self.even[window] = np.sum([uniform_sums(there, window, seq) for there in self.batch], axis=0)
         return self.even[window]
 
     def statistics(self) -> dict[str, np.ndarray]:
@@ -129,13 +129,13 @@ class HeadStatistics(Work):
         settings = {**request.weights_settings(), "batch_size": request.batch_size, "shard_positions": request.shard_positions}
         return Recording(settings, lambda _: partial(head_recorder, corpus_id=text.corpus_id, context=request.context))
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         if probe.seen is None:
             return {}
         heads = probe.model.n_layers * probe.model.n_heads
         return {"head_statistics": heads, "attention_distance": heads * n_bins(probe.request.context)}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         """Estimate the seconds that it adds to a sweep's forward passes, or that the passes take with it where no sweep reads the text."""
         if probe.seen is None:
             return 0.0
@@ -143,10 +143,10 @@ class HeadStatistics(Work):
         recorder = CorpusHeadRecorder(probe.model, probe.request.context, 0)
 
         def reading(*recorders: CorpusHeadRecorder) -> float:
-            return fastest(lambda: list(read_batch(probe.model, [(each, None) for each in recorders], batch)))
+            return fastest_seconds(lambda: list(read_batch(probe.model, [(each, None) for each in recorders], batch)))
 
-        seconds = reading(recorder) - (reading() if probe.request.is_swept else 0.0)
+        seconds = reading(recorder) - (reading() if probe.request.is_sweep_wanted else 0.0)
         return max(seconds, 0.0) / sum(map(n_tokens, batch)) * probe.seen.n_positions
 
-    def n_bytes(self, probe: Probe) -> int:
+    def n_bytes(self, probe: CostSample) -> int:
         return n_bytes(probe.model, probe.request.context)

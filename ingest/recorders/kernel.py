@@ -58,7 +58,7 @@ def replace_worse(coefficients, positions, places, i, coefficient, position):  #
 
 
 @numba.njit(inline="always")
-def worse_than(coefficients, positions, places, contexts, context, coefficient, position):  # type: ignore[no-untyped-def]
+def find_replaced_place(coefficients, positions, places, contexts, context, coefficient, position):  # type: ignore[no-untyped-def]
     """Find what of a heap a trigger that is better than the worst replaces: the one of the same context, else the worst. -1 where that one is no worse.
 
     contexts: of each place beside the heap; none where contexts do not matter.
@@ -155,7 +155,7 @@ def reduce_rows(  # type: ignore[no-untyped-def]
                         if v >= gate_high[j] and (v > gate_high[j] or p < best_positions[0, first + j, 0]):
                             values, positions, held = best[0, first + j], best_positions[0, first + j], places[0, first + j]
                             context = row_contexts[r] if is_distinct else 0
-                            i = worse_than(values, positions, held, contexts[0, first + j], context, v, p)
+                            i = find_replaced_place(values, positions, held, contexts[0, first + j], context, v, p)
                             if i >= 0:
                                 place = replace_worse(values, positions, held, i, v, p)
                                 scales[0, first + j, place] = keep_preceding(x, r, first + j, row_indices[r], levels[0, first + j, place])
@@ -168,7 +168,7 @@ def reduce_rows(  # type: ignore[no-untyped-def]
                         if v <= gate_low[j] and (v < gate_low[j] or p < best_positions[1, first + j, 0]):
                             values, positions, held = best[1, first + j], best_positions[1, first + j], places[1, first + j]
                             context = row_contexts[r] if is_distinct else 0
-                            i = worse_than(values, positions, held, contexts[1, first + j], context, -v, p)
+                            i = find_replaced_place(values, positions, held, contexts[1, first + j], context, -v, p)
                             if i >= 0:
                                 place = replace_worse(values, positions, held, i, -v, p)
                                 scales[1, first + j, place] = keep_preceding(x, r, first + j, row_indices[r], levels[1, first + j, place])

@@ -14,12 +14,12 @@ import torch
 
 from ingest.model.hooks import KEY, LayerRecord
 from ingest.model.models import Model
-from ingest.recorders.base import Batch, Holding
-from ingest.recorders.plans import Basis, Probe, Recording, Text, Work
+from ingest.recorders.base import Batch, ResumableRecorder
+from ingest.recorders.plans import Basis, CostSample, Recording, Text, Work
 from ingest.recorders.reading import n_tokens, read_batch
-from ingest.store.lost_keys import remove_drafts, take_back_lost
-from ingest.store.register import run_with
-from ingest.timing import fastest
+from ingest.store.lost_keys import remove_drafts, reset_lost_shards
+from ingest.store.register import find_run
+from ingest.timing import fastest_seconds
 from ingest.workers.worker import Progress, Tables, Worker
 from schema.durable import put_in_place
 from schema.errors import AtlasError
@@ -29,7 +29,7 @@ ROW_GROUP_BYTES = 2**23
 """Of the keys of a row group: whoever reads a file holds one at a time."""
 
 
-class KeyRecorder(Holding):
+class KeyRecorder(ResumableRecorder):
     """Keys of a shard, written to `folder`. found: first position_id of a forward pass → position_ids, document_ids, next_token_ids and keys."""
 
     sites = frozenset({KEY})
@@ -107,22 +107,22 @@ class Keys(Work):
         settings |= {"key_site": KEY_SITE, "min_index": request.options["min_index"]}
         folder = keys_folder(request.target).resolve()
         remove_drafts(folder)
-        if (run_id := run_with(basis.con, "keys", text.corpus_id, settings)) is not None:
-            take_back_lost(basis.con, folder, text.corpus_id, run_id, text.seen.spans)
+        if (run_id := find_run(basis.con, "keys", text.corpus_id, settings)) is not None:
+            reset_lost_shards(basis.con, folder, text.corpus_id, run_id, text.seen.spans)
         of = {"folder": folder, "corpus_id": text.corpus_id, "min_index": request.options["min_index"]}
         return Recording(settings, lambda _: partial(key_recorder, **of))
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         return {"key_file": len(probe.seen.spans)} if probe.seen else {}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         """Of the forward passes, where no sweep reads the text: what it adds to them is a copy."""
-        if probe.seen is None or probe.request.is_swept:
+        if probe.seen is None or probe.request.is_sweep_wanted:
             return 0.0
         batch = probe.batch
-        return fastest(lambda: list(read_batch(probe.model, [], batch))) / sum(map(n_tokens, batch)) * probe.seen.n_positions
+        return fastest_seconds(lambda: list(read_batch(probe.model, [], batch))) / sum(map(n_tokens, batch)) * probe.seen.n_positions
 
-    def n_bytes(self, probe: Probe) -> int:
+    def n_bytes(self, probe: CostSample) -> int:
         """Count the bytes of the largest shard's keys, held as they came and once more in order."""
         return max((2 * 2 * span.n_positions * probe.model.d_model for span in probe.seen.spans), default=0) if probe.seen else 0
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.plans import Basis, CostSample, Plan, Work
 from ingest.recorders.reading import n_tokens
 from ingest.recorders.rows import text_tables
 from ingest.request import Request
@@ -24,12 +24,12 @@ from ingest.text.corpora import Corpus
 from ingest.text.counted import counted_documents, read_tokens, text_digest
 from ingest.text.parts import documents_of_spans
 from ingest.text.sequences import CutDocument, bos_token
-from ingest.timing import fastest
+from ingest.timing import fastest_seconds
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker
 from schema.errors import AtlasError
 from schema.open.store import open_memory
-from schema.patient import patient
+from schema.patient import make_interrupt_safe
 
 ORDERS = (3, 5)
 LONGEST = max(ORDERS)
@@ -56,21 +56,21 @@ def table(rows: np.ndarray, **others: np.ndarray) -> pa.Table:
     return pa.table({**others, **dict(zip(columns(LONGEST), rows.T, strict=True))})
 
 
-def counted(documents: Sequence[np.ndarray], d_vocab: int) -> duckdb.DuckDBPyConnection:
+def count_ngrams(documents: Sequence[np.ndarray], d_vocab: int) -> duckdb.DuckDBPyConnection:
     """Build a database in memory of what the counts of these documents, token_ids [n] each, say. d_vocab: tokens that share what is left in the end.
 
     Of each order, `top` where it is a longest one and else `gram`: PART_n has the n-grams and their discounted shares, discount_PART_n
     its discounts, context_PART_n what each context leaves to shorter ones.
     """
-    con = patient(open_memory(torch.get_num_threads()))
+    con = make_interrupt_safe(open_memory(torch.get_num_threads()))
     con.register("seen", table(np.concatenate([windows(each) for each in documents])))
-    for statement in counting(d_vocab):
+    for statement in counting_statements(d_vocab):
         con.execute(statement)
     con.unregister("seen")
     return con
 
 
-def counting(d_vocab: int) -> Iterator[str]:
+def counting_statements(d_vocab: int) -> Iterator[str]:
     """Statements that count the table `seen`."""
     yield f"CREATE TABLE whole AS SELECT {d_vocab} AS d_vocab"
     for n in ORDERS:
@@ -121,17 +121,17 @@ def shares(part: str, n: int) -> Iterator[str]:
     """
 
 
-def scored(con: duckdb.DuckDBPyConnection, documents: Sequence[tuple[np.ndarray, np.ndarray]]) -> pa.Table:
+def score_documents(con: duckdb.DuckDBPyConnection, documents: Sequence[tuple[np.ndarray, np.ndarray]]) -> pa.Table:
     """Rows of `ngram_prediction`. documents: position_ids [n] and the tokens [n + 1] there and behind the last, or [n] where none is behind it."""
     rows = [windows(token_ids)[1:] for _, token_ids in documents]
     ids = [position_ids[: len(found)] for (position_ids, _), found in zip(documents, rows, strict=True)]
     con.register("asked", table(np.concatenate(rows), position_id=np.concatenate(ids)))
-    found = con.sql(scoring()).to_arrow_table()
+    found = con.sql(scoring_query()).to_arrow_table()
     con.unregister("asked")
     return found
 
 
-def scoring() -> str:
+def scoring_query() -> str:
     """One SELECT over the table `asked`, by position and order: its tokens, shares and remains of all orders, and these put together."""
     joins = ["CROSS JOIN whole"]
     for part, n in parts():
@@ -181,17 +181,19 @@ class Ngram(Work):
 
         yield Plan(settings, [span.n_positions for span in text.seen.spans], "positions", jobs, text.corpus_id)
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         """At most: BOS and the last token of a document have none."""
         return {"ngram_prediction": len(ORDERS) * probe.seen.n_positions} if probe.seen else {}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         """Of counting as much text as is predicted, and predicting it: how much there is to count in is not known before it is read."""
         if probe.seen is None:
             return 0.0
         texts = [s.token_ids for s in probe.sequences]
         # position_ids are of no account here
-        each = fastest(lambda: scored(counted(texts, probe.model.d_vocab), [(ids, ids) for ids in texts])) / sum(map(n_tokens, probe.sequences))
+        each = fastest_seconds(lambda: score_documents(count_ngrams(texts, probe.model.d_vocab), [(ids, ids) for ids in texts])) / sum(
+            map(n_tokens, probe.sequences)
+        )
         return each * probe.seen.n_positions
 
 
@@ -220,7 +222,7 @@ def compute(
     worker: Worker, progress: Progress, *, run_id: int, corpus_id: int, documents: list[CutDocument], texts: list[np.ndarray],
     bos: int | None, d_vocab: int,
 ) -> Tables:  # fmt: skip
-    con = worker.kept(run_id, lambda: counted(texts, d_vocab))
-    rows = scored(con, [read_tokens(d, bos) for d in documents if d.sequences])
+    con = worker.shared_state(run_id, lambda: count_ngrams(texts, d_vocab))
+    rows = score_documents(con, [read_tokens(d, bos) for d in documents if d.sequences])
     progress(sum(len(s.token_ids) for d in documents for s in d.sequences))
     return {**text_tables(documents, corpus_id), "ngram_prediction": rows}

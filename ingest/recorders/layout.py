@@ -23,7 +23,7 @@ WIDTH = 10.0
 NOISE, ROUNDING = 1e-4, 1e-9
 
 
-def placed(indices: np.ndarray, cosines: np.ndarray, start: np.ndarray, seed: int) -> np.ndarray:
+def place_points(indices: np.ndarray, cosines: np.ndarray, start: np.ndarray, seed: int) -> np.ndarray:
     """Coordinates, [n, 2] float32. indices, cosines: the nearest others of each point, nearest first, [n, k]; start: [n, 2]."""
     n = len(start)
     if n < LEAST:

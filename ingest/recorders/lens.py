@@ -35,13 +35,13 @@ def read_lens(logits: Tensor, final: Tensor, next_token_ids: np.ndarray, scratch
     weights = torch.exp(below, out=scratch[1])
     total = weights.sum(-1)
     whole = {
-        "projection": same("final_norm", n),
+        "projection": constant_column("final_norm", n),
         "top_token_id": ints(tokens[:, 0]),
         "top_prob": floats(1 / total),
-        "final_token_prob": floats(at(weights, final) / total),
+        "final_token_prob": floats(pick_values(weights, final) / total),
         "final_token_rank": ints(rank_of(logits, final)),
-        "next_token_prob": of_next(next_token_ids, at(weights, following) / total),
-        "next_token_rank": of_next(next_token_ids, rank_of(logits, following).int()),
+        "next_token_prob": next_token_column(next_token_ids, pick_values(weights, following) / total),
+        "next_token_rank": next_token_column(next_token_ids, rank_of(logits, following).int()),
         "entropy": floats(total.log() - torch.einsum("nv,nv->n", weights, below) / total),
     }
     k = tokens.shape[1]
@@ -53,12 +53,12 @@ def read_lens(logits: Tensor, final: Tensor, next_token_ids: np.ndarray, scratch
     return Lens(whole, each, tokens[:, 0], k)
 
 
-def of_next(next_token_ids: np.ndarray, values: Tensor) -> pa.Array:
+def next_token_column(next_token_ids: np.ndarray, values: Tensor) -> pa.Array:
     """Build a column about the corpus's next token: null where the document ends."""
     return pa.array(values.cpu().numpy(), mask=next_token_ids < 0)
 
 
-def same(word: str, n: int) -> pa.Array:
+def constant_column(word: str, n: int) -> pa.Array:
     return pa.repeat(word, n)
 
 
@@ -70,5 +70,5 @@ def floats(x: Tensor) -> np.ndarray:
     return x.float().cpu().numpy()
 
 
-def at(logits: Tensor, index: Tensor) -> Tensor:
+def pick_values(logits: Tensor, index: Tensor) -> Tensor:
     return logits.gather(1, index[:, None])[:, 0]

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from ingest.acting.bootstrap import cluster_interval
 from ingest.recorders.low_rank import STEPS as FACTORED_STEPS
-from ingest.recorders.low_rank import factored, full_rank, started
+from ingest.recorders.low_rank import fit_factors, full_rank, nearest_factors
 
 L2 = 30.0
 """Of standardised states: this times half the squared length of the weights is added to the sum of the losses in nats."""
@@ -24,7 +24,7 @@ SHARES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.
 
 
 @dataclass(frozen=True, eq=False)
-class Labelled:
+class LabelledWords:
     """Words to learn from, or of a test: all [n]. types: what is written, numbered. labels: numbered by the classes to learn; -1 where it is none of them."""
 
     types: np.ndarray
@@ -32,14 +32,14 @@ class Labelled:
     documents: np.ndarray
 
 
-def standardised(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def standardise_states(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """States [n, d_model] less the mean of those to learn from, over their standard deviation, float32; a dimension that is constant there keeps its scale."""
     mean, std = train.mean(0, dtype=np.float64), train.std(0, dtype=np.float64)
     scale = np.where(std > 0, std, 1.0)
     return ((train - mean) / scale).astype(np.float32), ((test - mean) / scale).astype(np.float32)
 
 
-def learned(x: np.ndarray, y: np.ndarray, of: np.ndarray, n_classes: int, rank: int | None = None) -> tuple[np.ndarray, bool]:
+def fit_class_probs(x: np.ndarray, y: np.ndarray, of: np.ndarray, n_classes: int, rank: int | None = None) -> tuple[np.ndarray, bool]:
     """Probabilities of each class at states `of`, [n, n_classes] float64, learned from x [m, d_model] and y [m]; and whether the fit has converged.
 
     A class that y lacks has none. The intercept is not penalised. rank: most directions of a state that are read; None, or as many as there can be, does
@@ -58,7 +58,7 @@ def learned(x: np.ndarray, y: np.ndarray, of: np.ndarray, n_classes: int, rank: 
         if rank is None or rank >= full_rank(len(classes), x.shape[1]):
             found[:, classes] = probe.predict_proba(of)
             return found, bool(probe.n_iter_.max() < STEPS)
-        fit, is_converged = factored(x, np.searchsorted(classes, y), L2, started(probe.coef_, probe.intercept_, rank), FACTORED_STEPS)
+        fit, is_converged = fit_factors(x, np.searchsorted(classes, y), L2, nearest_factors(probe.coef_, probe.intercept_, rank), FACTORED_STEPS)
         found[:, classes] = fit.probs(of)
     return found, is_converged
 
@@ -75,7 +75,7 @@ def codelength(x: np.ndarray, y: np.ndarray, n_classes: int, seed: int, rank: in
     x, y, ends = x[order], y[order], block_ends(len(y))
     bits = ends[0] * np.log2(n_classes)
     for end, following in pairwise(ends):
-        probs, _ = learned(x[:end], y[:end], x[end:following], n_classes, rank)
+        probs, _ = fit_class_probs(x[:end], y[:end], x[end:following], n_classes, rank)
         given = probs[np.arange(following - end), y[end:following]]
         bits -= np.log2((end * given + 1) / (end + n_classes)).sum()
     return float(bits)
@@ -87,7 +87,7 @@ def control_labels(labels: np.ndarray, n_types: int, n_classes: int, seed: int) 
     return np.random.default_rng(seed).choice(n_classes, n_types, p=shares)
 
 
-def type_guess(train: Labelled, test: Labelled, n_classes: int) -> np.ndarray:
+def type_guess(train: LabelledWords, test: LabelledWords, n_classes: int) -> np.ndarray:
     """Guess the most frequent label of each test word's type, of an unseen one the most frequent of all, ties to the first class: [n]."""
     n_types = int(max(train.types.max(), test.types.max())) + 1
     counts = np.zeros((n_types, n_classes), np.int64)
@@ -96,15 +96,15 @@ def type_guess(train: Labelled, test: Labelled, n_classes: int) -> np.ndarray:
     return guess[test.types]
 
 
-def probed(
-    states: tuple[np.ndarray, np.ndarray], train: Labelled, test: Labelled, n_classes: int, seed: int, rank: int | None = None
+def evaluate_probe(
+    states: tuple[np.ndarray, np.ndarray], train: LabelledWords, test: LabelledWords, n_classes: int, seed: int, rank: int | None = None
 ) -> tuple[dict[str, object], np.ndarray]:
     """Fit a probe, and compute the numbers of its row of `probe` and the probabilities of the classes for each word of the test, [n, n_classes].
 
-    states: of the words to learn from and of the test, [·, d_model]. rank: as in `learned`.
+    states: of the words to learn from and of the test, [·, d_model]. rank: as in `fit_class_probs`.
     """
-    x, of = standardised(*states)
-    probs, is_converged = learned(x, train.labels, of, n_classes, rank)
+    x, of = standardise_states(*states)
+    probs, is_converged = fit_class_probs(x, train.labels, of, n_classes, rank)
     is_right = probs.argmax(1) == test.labels
     found = cluster_interval(is_right, test.documents, seed, (0.0, 1.0))
     is_unseen = ~np.isin(test.types, train.types)

@@ -8,12 +8,12 @@ import torch
 from torch.nn.functional import normalize
 
 from ingest.model.models import Model
-from ingest.recorders.layout import EPOCHS, placed, principal
-from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.layout import EPOCHS, place_points, principal
+from ingest.recorders.plans import Basis, CostSample, Plan, Work
 from ingest.recorders.reads import neighbours, states_of, traced_positions
 from ingest.recorders.values import N_NEIGHBOURS, nearest
-from ingest.text.survey import smallest
-from ingest.timing import fastest
+from ingest.text.survey import select_by_hash
+from ingest.timing import fastest_seconds
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker
 from schema.terms import LAYOUTS
@@ -21,7 +21,7 @@ from schema.terms import LAYOUTS
 
 def value_rows(model: Model, run_id: int, seed: int, indices: np.ndarray, cosines: np.ndarray) -> pa.Table:
     """All values, by their neighbours, [values, neighbours]; the values of one layer are held at a time."""
-    xy = placed(indices, cosines, principal(model.values, model.n_layers), seed)
+    xy = place_points(indices, cosines, principal(model.values, model.n_layers), seed)
     neurons = np.tile(np.arange(model.d_ffn, dtype=np.int32), model.n_layers)
     columns = {"neuron": neurons, "position_id": pa.nulls(len(xy), pa.int64())}
     return point_rows("value", run_id, np.repeat(np.arange(model.n_layers), model.d_ffn), columns, xy)
@@ -32,7 +32,7 @@ def state_rows(model: Model, site: str, run_id: int, seed: int, positions: np.nd
     n_layers = len(states)
     units = torch.stack([normalize(torch.from_numpy(layer), dim=1) for layer in states]).to(model.device)
     cosines, indices = (np.concatenate(part) for part in zip(*(nearest(layer, [units]) for layer in range(n_layers)), strict=True))
-    xy = placed(indices, cosines, principal(units.__getitem__, n_layers), seed)
+    xy = place_points(indices, cosines, principal(units.__getitem__, n_layers), seed)
     columns = {"neuron": pa.nulls(len(xy), pa.int32()), "position_id": np.tile(positions, n_layers)}
     return point_rows(site, run_id, np.repeat(np.arange(n_layers), len(positions)), columns, xy)
 
@@ -65,16 +65,16 @@ class Map(Work):
 
             yield Plan({**settings, "layout": layout, **({} if layout == "value" else {"n_traced": n_traced})}, [1], "layouts", jobs)
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         return {"map_point": probe.model.n_layers * probe.model.d_ffn + n_states(probe)}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         """Estimate the seconds: the descent takes as long for every point, and the states are compared with each other first."""
         units = normalize(probe.model.values(0)[:PROBED], dim=1)
         cosines, indices = nearest(0, [units.unsqueeze(0)])
         start = principal(lambda _: units, 1)
-        point = fastest(lambda: placed(indices, cosines, start, 0)) / len(units)
-        pair = fastest(lambda: nearest(0, [units.unsqueeze(0)])) / len(units) ** 2
+        point = fastest_seconds(lambda: place_points(indices, cosines, start, 0)) / len(units)
+        pair = fastest_seconds(lambda: nearest(0, [units.unsqueeze(0)])) / len(units) ** 2
         return point * (probe.model.n_layers * probe.model.d_ffn + n_states(probe)) + pair * n_states(probe) ** 2
 
 
@@ -87,7 +87,7 @@ def value_arguments(basis: Basis) -> dict[str, object]:
 def state_arguments(basis: Basis) -> dict[str, object]:
     """Positions [n] and states [n_layers, n, d_model] of all traced positions, or of a seeded sample of as many as fit."""
     n_layers = basis.model.n_layers
-    positions = smallest(basis.request.seed, 0, traced_positions(basis.con), max(MOST_STATES // n_layers, 1))
+    positions = select_by_hash(basis.request.seed, 0, traced_positions(basis.con), max(MOST_STATES // n_layers, 1))
     return {"positions": positions, "states": np.stack([states_of(basis.con, layer, "resid_post", positions) for layer in range(n_layers)])}
 
 
@@ -97,6 +97,6 @@ def compute(worker: Worker, progress: Progress, *, run_id: int, layout: str, see
     return {"map_point": rows}
 
 
-def n_states(probe: Probe) -> int:
+def n_states(probe: CostSample) -> int:
     layers = probe.model.n_layers
     return layers * min(len(probe.seen.sample), max(MOST_STATES // layers, 1)) if probe.seen else 0

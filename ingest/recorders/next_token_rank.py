@@ -5,11 +5,11 @@ from collections.abc import Iterable
 import numpy as np
 
 from ingest.recorders.controls import next_token_rows
-from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.plans import Basis, CostSample, Plan, Work
 from ingest.recorders.reads import top_triggers
 from ingest.recorders.removal import known_k
 from ingest.recorders.values import CHUNK
-from ingest.timing import fastest
+from ingest.timing import fastest_seconds
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker
 
@@ -27,18 +27,18 @@ class NextTokenRank(Work):
 
         def jobs(run_id: int, layers: list[int]) -> Iterable[Job]:
             for layer in layers:
-                neurons, tokens = following(basis, corpus_id, layer)
+                neurons, tokens = tokens_after_triggers(basis, corpus_id, layer)
                 yield job(run_id, layer, compute, layer=layer, corpus_id=corpus_id, neurons=neurons, next_token_ids=tokens)
 
         yield Plan(basis.request.weights_settings(), [1] * basis.model.n_layers, "layers", jobs, corpus_id)
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         """At most: triggers at the end of a document have none."""
         return {"next_token_rank": probe.model.n_layers * probe.model.d_ffn if probe.request.options["triggers"] else 0}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         few = np.arange(min(CHUNK, probe.model.d_ffn))
-        each = fastest(lambda: next_token_rows(probe.model, 0, 0, few, np.zeros(len(few)))) / len(few) if probe.request.options["triggers"] else 0.0
+        each = fastest_seconds(lambda: next_token_rows(probe.model, 0, 0, few, np.zeros(len(few)))) / len(few) if probe.request.options["triggers"] else 0.0
         return each * probe.model.n_layers * probe.model.d_ffn
 
 
@@ -48,7 +48,7 @@ def compute(worker: Worker, progress: Progress, *, layer: int, corpus_id: int, n
     return {"next_token_rank": rows} if len(rows) else {}
 
 
-def following(basis: Basis, corpus_id: int, layer: int) -> tuple[np.ndarray, np.ndarray]:
+def tokens_after_triggers(basis: Basis, corpus_id: int, layer: int) -> tuple[np.ndarray, np.ndarray]:
     """Neurons of a layer, and the token after the top trigger of each, [n]; none where the atlas has them."""
     has_ranks = basis.con.execute("SELECT count(*) FROM next_token_rank WHERE corpus_id = ? AND layer = ?", [corpus_id, layer]).fetchall() != [(0,)]
     found = top_triggers(basis.con, corpus_id, layer, 0 if has_ranks else 1)

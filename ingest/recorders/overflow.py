@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from ingest.model.device import sent
+from ingest.model.device import send_to_device
 from ingest.model.hooks import LayerRecord, Listener, listen
 from ingest.model.models import Model
 from ingest.text.sequences import CutDocument, Sequence
@@ -17,15 +17,15 @@ SITES = frozenset({"attn_out", "coefficient", "resid_post"})
 
 
 @contextmanager
-def locating_overflow(model: Model, documents: Iterable[CutDocument]) -> Iterator[None]:
+def locate_overflow(model: Model, documents: Iterable[CutDocument]) -> Iterator[None]:
     """Add to a NotFinite that the block raises the place where it begins, and what helps."""
     try:
         yield
     except NotFinite as error:
-        raise NotFinite(f"{error}. {locate(model, documents)}{advise(model)}") from error
+        raise NotFinite(f"{error}. {overflow_sentence(model, documents)}{advise(model)}") from error
 
 
-def locate(model: Model, documents: Iterable[CutDocument]) -> str:
+def overflow_sentence(model: Model, documents: Iterable[CutDocument]) -> str:
     """Name, in a sentence, the first document, layer and token with a number that is not finite; '' where every state is finite."""
     for document in documents:
         for sequence in document.sequences:
@@ -48,7 +48,7 @@ def first_place(model: Model, sequence: Sequence) -> tuple[int, int] | None:
             found.extend((layer, int(index)) for index in bad_rows([record[site] for site in SITES])[:1])
 
     with torch.inference_mode(), listen(model, [Listener(SITES, take)]):
-        model.backbone(sent(sequence.token_ids[None].astype("int64"), model.input_device))
+        model.backbone(send_to_device(sequence.token_ids[None].astype("int64"), model.input_device))
     return found[0] if found else None
 
 

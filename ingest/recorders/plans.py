@@ -74,7 +74,7 @@ class Recording:
 
 
 @dataclass(frozen=True)
-class Probe:
+class CostSample:
     """What the cost of a pass is told from. seen, sequences: of the request's corpus, None and empty without one; sequences: those of up to three batches."""
 
     model: "Model"
@@ -108,14 +108,14 @@ class Work:
         """Its run, where it records while the text is read."""
         raise NotImplementedError
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         """Rows that each of its tables will have, at most."""
         raise NotImplementedError
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         """How long it will take, from timed pieces of it."""
         raise NotImplementedError
 
-    def n_bytes(self, probe: Probe) -> int | None:
+    def n_bytes(self, probe: CostSample) -> int | None:
         """Memory that it takes beside a forward pass, at most; None where nobody needs to know."""
         return None

@@ -20,7 +20,7 @@ LOWEST = np.float32(-87.0)
 
 
 @numba.njit(inline="always", fastmath={"contract", "nsz", "nnan", "reassoc"})
-def largest_and_before(row, own):  # type: ignore[no-untyped-def]
+def max_and_count_above(row, own):  # type: ignore[no-untyped-def]
     """Find the largest logit of a row, and count the logits that are larger than `own`."""
     largest, n = row[0], np.int32(0)
     for j in range(row.shape[0]):
@@ -74,7 +74,7 @@ def read_logits(logits, following, marked, numbers, ranks, tops, n_threads):  # 
         for i in range(thread * each, min(len(logits), (thread + 1) * each)):
             row, token = logits[i], following[i]
             own = row[token] if token >= 0 else np.float32(np.inf)
-            largest, n_before = largest_and_before(row, own)
+            largest, n_before = max_and_count_above(row, own)
             total, product, begun = sums(row, largest, marked, powers, mantissas)
             top = 0
             while row[top] < largest:

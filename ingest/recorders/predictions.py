@@ -11,12 +11,12 @@ from torch import Tensor
 from ingest.model.hooks import LayerRecord
 from ingest.model.models import Model
 from ingest.model.ranking import rank_of, top_k
-from ingest.recorders.base import Batch, Holding
-from ingest.recorders.plans import Basis, Probe, Recording, Text, Work
+from ingest.recorders.base import Batch, ResumableRecorder
+from ingest.recorders.plans import Basis, CostSample, Recording, Text, Work
 from ingest.recorders.prediction_kernel import read_logits
 from ingest.recorders.reading import n_tokens, read_batch
 from ingest.text.tokens import token_rows
-from ingest.timing import fastest
+from ingest.timing import fastest_seconds
 from ingest.workers.worker import Progress, Tables, Worker
 
 ROWS = 512
@@ -32,7 +32,7 @@ class Predictions(NamedTuple):
     tops: np.ndarray
 
 
-class PredictionRecorder(Holding):
+class PredictionRecorder(ResumableRecorder):
     """Predictions of a shard. found: first position_id of a forward pass → its position_ids, whether a token follows each, and its predictions.
 
     marked: 1 for tokens behind which no word goes on, else 0, [d_vocab] float32 on the model's device.
@@ -56,11 +56,11 @@ class PredictionRecorder(Holding):
         real = np.flatnonzero(self.batch.position_ids >= 0)
         following = self.batch.next_token_ids[real]
         states = record["resid_post"].to(self.model.device)
-        parts = [self.read(states, real[i : i + ROWS], following[i : i + ROWS]) for i in range(0, len(real), ROWS)]
+        parts = [self.predict_rows(states, real[i : i + ROWS], following[i : i + ROWS]) for i in range(0, len(real), ROWS)]
         # by the first position: what ran out of memory at its very end comes again under the same
-        self.found[int(self.batch.position_ids[0])] = self.batch.position_ids[real], following >= 0, joined(parts)
+        self.found[int(self.batch.position_ids[0])] = self.batch.position_ids[real], following >= 0, join_predictions(parts)
 
-    def read(self, states: Tensor, rows: np.ndarray, following: np.ndarray) -> Predictions:
+    def predict_rows(self, states: Tensor, rows: np.ndarray, following: np.ndarray) -> Predictions:
         """Of some rows of the states [n, d_model]. following: the token after each, -1 for none."""
         if not len(self.logits):
             # one piece of memory for all: to be given it anew takes as long as to write it
@@ -70,7 +70,7 @@ class PredictionRecorder(Holding):
 
     def tables(self, _: Progress) -> Tables:
         positions, is_followed, found = (list(parts) for parts in zip(*self.found.values(), strict=True))
-        ids, followed, (numbers, ranks, tops) = np.concatenate(positions), np.concatenate(is_followed), joined(found)
+        ids, followed, (numbers, ranks, tops) = np.concatenate(positions), np.concatenate(is_followed), join_predictions(found)
         order = np.argsort(ids)
         ids, none, numbers = ids[order], ~followed[order], numbers[order]
         columns = {
@@ -84,7 +84,7 @@ class PredictionRecorder(Holding):
         return {"position_prediction": pa.table({"position_id": ids, **columns})}
 
 
-def joined(parts: list[Predictions]) -> Predictions:
+def join_predictions(parts: list[Predictions]) -> Predictions:
     return Predictions(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
@@ -130,7 +130,7 @@ def word_marks(model: Model) -> Tensor:
 
 
 def prediction_recorder(worker: Worker, run_id: int) -> PredictionRecorder:
-    return PredictionRecorder(worker.model, worker.kept(run_id, lambda: word_marks(worker.model)))
+    return PredictionRecorder(worker.model, worker.shared_state(run_id, lambda: word_marks(worker.model)))
 
 
 class Prediction(Work):
@@ -141,10 +141,10 @@ class Prediction(Work):
         settings = {**request.weights_settings(), "batch_size": request.batch_size, "shard_positions": request.shard_positions}
         return Recording(settings, lambda run_id: partial(prediction_recorder, run_id=run_id))
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         return {"position_prediction": probe.seen.n_positions} if probe.seen else {}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         """Estimate the seconds that it adds to a sweep's forward passes, or that the passes take with it where no sweep reads the text."""
         if probe.seen is None:
             return 0.0
@@ -152,11 +152,11 @@ class Prediction(Work):
         recorder = PredictionRecorder(probe.model, word_marks(probe.model))
 
         def reading(*recorders: PredictionRecorder) -> float:
-            return fastest(lambda: list(read_batch(probe.model, [(each, None) for each in recorders], batch)))
+            return fastest_seconds(lambda: list(read_batch(probe.model, [(each, None) for each in recorders], batch)))
 
-        seconds = reading(recorder) - (reading() if probe.request.is_swept else 0.0)
+        seconds = reading(recorder) - (reading() if probe.request.is_sweep_wanted else 0.0)
         return max(seconds, 0.0) / sum(map(n_tokens, batch)) * probe.seen.n_positions
 
-    def n_bytes(self, probe: Probe) -> int:
+    def n_bytes(self, probe: CostSample) -> int:
         """Count the bytes of the logits of some rows, and on a GPU of their probabilities and what is made of them."""
         return ROWS * probe.model.d_vocab * 4 * (1 if probe.model.device.type == "cpu" else 4)

@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.model.models import Model
-from ingest.recorders.linear_probe import L2, Labelled, control_labels, learned, probed, type_guess
-from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.linear_probe import L2, LabelledWords, control_labels, evaluate_probe, fit_class_probs, type_guess
+from ingest.recorders.plans import Basis, CostSample, Plan, Work
 from ingest.recorders.reading import n_tokens, read_batch
 from ingest.recorders.word_states import Place, WordStates, places, states_of
 from ingest.request import Request
 from ingest.store.committer import work_folder
 from ingest.text.probed_words import MOST_WORDS, ProbedWords, chosen_layers, probed_words
-from ingest.timing import fastest
+from ingest.timing import fastest_seconds
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker
 from schema.errors import AtlasError
@@ -43,8 +43,8 @@ class Task:
 
     name: str
     classes: np.ndarray
-    train: Labelled
-    test: Labelled
+    train: LabelledWords
+    test: LabelledWords
     positions: tuple[np.ndarray, np.ndarray]
     test_words: np.ndarray
     test_labels: np.ndarray
@@ -58,11 +58,11 @@ def task_of(words: ProbedWords, name: str) -> Task:
     classes = np.unique(given[train].astype(str))
     number = {label: i for i, label in enumerate(classes.tolist())}
 
-    def labelled(part: np.ndarray) -> Labelled:
-        return Labelled(words.types[part], np.array([number.get(label, -1) for label in given[part]], np.int64), words.document_ids[part])
+    def label_words(part: np.ndarray) -> LabelledWords:
+        return LabelledWords(words.types[part], np.array([number.get(label, -1) for label in given[part]], np.int64), words.document_ids[part])
 
     positions = words.position_ids[train], words.position_ids[test]
-    return Task(name, classes, labelled(train), labelled(test), positions, words.word_ids[test], given[test].astype(str))
+    return Task(name, classes, label_words(train), label_words(test), positions, words.word_ids[test], given[test].astype(str))
 
 
 def task_row(run_id: int, corpus_id: int, task: Task) -> pa.Table:
@@ -82,13 +82,13 @@ def probe_tables(run_id: int, task: Task, place: Place, states: Mapping[str, Wor
     """Of `probe` and `probe_prediction`. states: of the model and of the same with random weights, by PROBE_KINDS. rank: of the probes at most, if asked."""
     k = len(task.classes)
     drawn = control_labels(task.train.labels, int(max(task.train.types.max(), task.test.types.max())) + 1, k, seed)
-    control = tuple(Labelled(part.types, drawn[part.types], part.documents) for part in (task.train, task.test))
+    control = tuple(LabelledWords(part.types, drawn[part.types], part.documents) for part in (task.train, task.test))
     rows, predicted = [], np.zeros((0, k))
     for kind, (train, test), of in (
         ("label", (task.train, task.test), "label"), ("control", control, "label"), ("untrained", (task.train, task.test), "untrained"),
     ):  # fmt: skip
         found = states[of]
-        row, probs = probed((found.of(place, task.positions[0]), found.of(place, task.positions[1])), train, test, k, seed, rank)
+        row, probs = evaluate_probe((found.states_at(place, task.positions[0]), found.states_at(place, task.positions[1])), train, test, k, seed, rank)
         rows.append({"run_id": run_id, "task": task.name, "kind": kind, "layer": place[0], "site": place[1], **row})
         predicted = probs if kind == "label" else predicted
     n = len(predicted)
@@ -147,13 +147,13 @@ class LinearProbe(Work):
 
         yield Plan({**request.weights_settings(), **settings}, [1] * len(shards), "probes", jobs, text.corpus_id)
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         """Of predictions at most."""
         n_tasks, n_places = len(set(probe.request.options["probe"])), 1 + len(chosen_layers(probe.request.options["probe_layers"], probe.model.n_layers))
         n_words = min(MOST_WORDS[True], probe.seen.n_positions) if probe.seen else 0
         return {"probe_task": n_tasks, "probe": n_tasks * n_places * len(PROBE_KINDS), "probe_prediction": n_tasks * n_places * n_words}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         """Of fits, from one over few random words with as many labels as there are parts of speech, and of reading the words in both models."""
         if probe.seen is None:
             return 0.0
@@ -161,10 +161,10 @@ class LinearProbe(Work):
         x, y = random.normal(size=(500, probe.model.d_model)).astype(np.float32), random.integers(17, size=500)
         fits = FITS * len(set(probe.request.options["probe"])) * (1 + len(chosen_layers(probe.request.options["probe_layers"], probe.model.n_layers)))
         batch = probe.batch
-        reading = fastest(lambda: list(read_batch(probe.model, [], batch))) / sum(map(n_tokens, batch))
-        return n * (fastest(lambda: learned(x, y, x[:1], 17, probe.request.options["probe_rank"])) / len(y) * fits + 2 * reading)
+        reading = fastest_seconds(lambda: list(read_batch(probe.model, [], batch))) / sum(map(n_tokens, batch))
+        return n * (fastest_seconds(lambda: fit_class_probs(x, y, x[:1], 17, probe.request.options["probe_rank"])) / len(y) * fits + 2 * reading)
 
-    def n_bytes(self, probe: Probe) -> int:
+    def n_bytes(self, probe: CostSample) -> int:
         """Count the bytes of the same model with random weights, and of the states of one place: as they are, standardised and in the order of the code."""
         weights = sum(p.numel() * p.element_size() for p in probe.model.hf.parameters())
         return weights + 4 * sum(MOST_WORDS.values()) * probe.model.d_model * 4
@@ -185,7 +185,7 @@ def compute(
     worker: Worker, progress: Progress, *, run_id: int, corpus_id: int, task: str, place: Place, words: ProbedWords, seed: int,
     rank: int | None, reading: dict[str, Any],
 ) -> Tables:  # fmt: skip
-    states = worker.kept(run_id, lambda: states_of(worker.model, words.position_ids, seed, "label", **reading))
+    states = worker.shared_state(run_id, lambda: states_of(worker.model, words.position_ids, seed, "label", **reading))
     found = task_of(words, task)
     tables = probe_tables(run_id, found, place, states, seed, rank)
     progress(1)

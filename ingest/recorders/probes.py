@@ -10,12 +10,12 @@ from ingest.model.models import Model
 from ingest.recorders.base import Batch
 from ingest.recorders.copying import CopyingRecorder
 from ingest.recorders.heads import HeadRecorder
-from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.plans import Basis, CostSample, Plan, Work
 from ingest.recorders.reading import n_tokens, read_batch
 from ingest.text.sequences import NO_NEXT_TOKEN, Sequence, bos_token
 from ingest.text.survey import hashes
 from ingest.text.tokens import token_rows
-from ingest.timing import timed
+from ingest.timing import measure_seconds
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker
 from schema.errors import AtlasError
@@ -29,7 +29,7 @@ SHAPES = dict(zip(PROBES, ((50, 2), (25, 4)), strict=True))
 
 def probe_tables(model: Model, probe: str, bos: str, seed: int) -> Tables:
     """Rows of `head_probe` and `probe_loss`. bos: the rule by which sequences of a corpus begin, one of BOS_RULES or a token's name."""
-    start = starting(model, probe, bos)
+    start = start_tokens(model, probe, bos)
     sequences = probe_sequences(model, probe, start, seed)
     length = n_tokens(sequences[0])
     heads, copies, losses = HeadRecorder(model, length), CopyingRecorder(model), LossRecorder(model)
@@ -52,7 +52,7 @@ def probe_tables(model: Model, probe: str, bos: str, seed: int) -> Tables:
     }
 
 
-def starting(model: Model, probe: str, bos: str) -> tuple[int, ...]:
+def start_tokens(model: Model, probe: str, bos: str) -> tuple[int, ...]:
     """Choose what comes before the first block: BOS as in a corpus; in Olsson's probe wherever the tokenizer has one."""
     token = model.tokenizer.bos_token_id if probe == "olsson2022" else bos_token(model.tokenizer, bos)
     return () if token is None else (token,)
@@ -110,12 +110,12 @@ class HeadProbe(Work):
 
         yield Plan({**request.weights_settings(), **of}, [1] * len(PROBES), "probes", jobs)
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         n_blocks = sum(n_times for _, n_times in SHAPES.values())
         return {"head_probe": len(PROBES) * probe.model.n_layers * probe.model.n_heads, "probe_loss": n_blocks}
 
-    def seconds(self, probe: Probe) -> float:
-        return len(PROBES) * timed(lambda: probe_tables(probe.model, PROBES[0], probe.request.bos, probe.request.seed))
+    def seconds(self, probe: CostSample) -> float:
+        return len(PROBES) * measure_seconds(lambda: probe_tables(probe.model, PROBES[0], probe.request.bos, probe.request.seed))
 
 
 def compute(worker: Worker, progress: Progress, *, probe: str, bos: str, seed: int) -> Tables:

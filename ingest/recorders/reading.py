@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from ingest.model.device import in_parts, sent
-from ingest.model.hooks import CONTEXT, PATTERN, PROJECTED, Listener, listen, whole
+from ingest.model.device import in_parts, send_to_device
+from ingest.model.hooks import CONTEXT, PATTERN, PROJECTED, Listener, keep_all, listen
 from ingest.model.models import Model
-from ingest.recorders.base import Asked, Batch, Hearer, Recorder
-from ingest.recorders.overflow import locating_overflow
+from ingest.recorders.base import Batch, ForwardRecorder, ReadRequest, Recorder
+from ingest.recorders.overflow import locate_overflow
 from ingest.recorders.rows import text_tables
 from ingest.text.sequences import NO_NEXT_TOKEN, CutDocument, Sequence
 from ingest.workers.finite import require_finite
@@ -36,7 +36,9 @@ PATTERN_BYTES = 2**27
 """Of a layer's attention weights, [batch, n_heads, seq, seq] float32, that are held at once; the forward pass itself holds them about twice more."""
 
 
-def read(worker: Worker, advance: Advance, *, asked: list[Asked], documents: list[CutDocument], corpus_id: int, batch_tokens: int) -> list[Tables]:
+def record_documents(
+    worker: Worker, advance: Advance, *, asked: list[ReadRequest], documents: list[CutDocument], corpus_id: int, batch_tokens: int
+) -> list[Tables]:
     """Read documents once, and give the tables that each run asks for, texts among them: those recorded.
 
     Where nobody asks for every position, sequences are read up to the last that is sampled. A run that samples none gets no table.
@@ -45,10 +47,10 @@ def read(worker: Worker, advance: Advance, *, asked: list[Asked], documents: lis
     samples = [each.sample for each in asked if each.sample is not None]
     if len(samples) == len(asked):
         sample = np.unique(np.concatenate(samples))
-        sequences = [up_to_last(s, sample) for d in sampled_documents(documents, sample) for s in d.sequences]
+        sequences = [cut_after_sample(s, sample) for d in sampled_documents(documents, sample) for s in d.sequences]
     else:
         sequences = [s for d in documents for s in d.sequences]
-    with locating_overflow(worker.model, documents):
+    with locate_overflow(worker.model, documents):
         heard = [(recorder, each.sample) for recorder, each in zip(recorders, asked, strict=True)]
         identity = identity_of(worker, asked, sequences, batch_tokens) if worker.begun else ""
         n_heard = worker.begun.restore(identity, recorders) if worker.begun else 0
@@ -58,14 +60,14 @@ def read(worker: Worker, advance: Advance, *, asked: list[Asked], documents: lis
                     advance(each.run_id, sum(map(n_tokens, part)) if each.sample is None else READING * n_sampled(part, each.sample))
             if worker.begun and i >= n_heard:
                 worker.begun.save_if_due(identity, i + 1, recorders)
-        found = [recorded(recorder, each, documents, corpus_id, partial(advance, each.run_id)) for recorder, each in zip(recorders, asked, strict=True)]
+        found = [build_tables(recorder, each, documents, corpus_id, partial(advance, each.run_id)) for recorder, each in zip(recorders, asked, strict=True)]
         for tables in found:
             for name, table in tables.items():
                 require_finite(name, table)
     return found
 
 
-def identity_of(worker: Worker, asked: list[Asked], sequences: list[Sequence], batch_tokens: int) -> str:
+def identity_of(worker: Worker, asked: list[ReadRequest], sequences: list[Sequence], batch_tokens: int) -> str:
     """SHA-256, in hexadecimal, of all that the bits of a shard's numbers follow from, our own code included."""
     model = worker.model
     digest = hashlib.sha256(f"{code_sha256()} {model.weights_sha256} {model.dtype} {torch.__version__} {torch.get_num_threads()} {batch_tokens}".encode())
@@ -92,7 +94,7 @@ def n_sampled(sequences: tuple[Sequence, ...], sample: np.ndarray) -> int:
     return int((np.searchsorted(sample, starts + [n_tokens(s) for s in sequences]) - np.searchsorted(sample, starts)).sum())
 
 
-def recorded(recorder: Recorder, asked: Asked, documents: list[CutDocument], corpus_id: int, progress: Progress) -> Tables:
+def build_tables(recorder: Recorder, asked: ReadRequest, documents: list[CutDocument], corpus_id: int, progress: Progress) -> Tables:
     """Build the tables of one run, once all was read. progress: of a run that samples, called with its positions as they are computed."""
     if asked.sample is None:
         return text_tables(documents, corpus_id) | recorder.tables(lambda _: None)
@@ -101,43 +103,45 @@ def recorded(recorder: Recorder, asked: Asked, documents: list[CutDocument], cor
     return text_tables(sampled_documents(documents, asked.sample), corpus_id) | report_shares(recorder.tables, progress, (1 - READING) * len(asked.sample))
 
 
-def read_batch(model: Model, recorders: Collection[tuple[Hearer, np.ndarray | None]], sequences: tuple[Sequence, ...]) -> Iterator[tuple[Sequence, ...]]:
+def read_batch(
+    model: Model, recorders: Collection[tuple[ForwardRecorder, np.ndarray | None]], sequences: tuple[Sequence, ...]
+) -> Iterator[tuple[Sequence, ...]]:
     """One forward pass over some sequences, or several over parts of them where memory runs out; gives what each has read.
 
     recorders: each with the position_ids that it samples, None for every one. One that samples nothing of a part does not hear it.
     """
 
     def read_part(part: tuple[Sequence, ...]) -> tuple[Sequence, ...]:
-        ids, batch = padded(part, model.input_device)
+        ids, batch = pad_sequences(part, model.input_device)
         with listen(model, [heard for recorder, sample in recorders if (heard := listener(model, recorder, sample, batch))]):
             model.backbone(ids)
         return part
 
-    for some in fitting(model, sequences) if any(PATTERN in recorder.sites for recorder, _ in recorders) else [sequences]:
+    for some in split_to_fit(model, sequences) if any(PATTERN in recorder.sites for recorder, _ in recorders) else [sequences]:
         yield from in_parts(model, some, n_tokens, read_part)
 
 
-def fitting(model: Model, sequences: tuple[Sequence, ...]) -> list[tuple[Sequence, ...]]:
+def split_to_fit(model: Model, sequences: tuple[Sequence, ...]) -> list[tuple[Sequence, ...]]:
     """Split the sequences into stretches whose attention weights fit PATTERN_BYTES, one sequence at least."""
     longest = max(map(n_tokens, sequences))
     n = max(1, PATTERN_BYTES // (4 * model.n_heads * longest**2))
     return [sequences[i : i + n] for i in range(0, len(sequences), n)]
 
 
-def listener(model: Model, recorder: Hearer, sample: np.ndarray | None, batch: Batch) -> Listener | None:
+def listener(model: Model, recorder: ForwardRecorder, sample: np.ndarray | None, batch: Batch) -> Listener | None:
     """Tell the recorder of a batch, and build the listener that hears it for the recorder; None if the batch has none of its positions."""
     rows = None if sample is None else np.flatnonzero(np.isin(batch.position_ids, sample))
     if rows is not None and not len(rows):
         return None
     if rows is None:
         recorder.begin(batch)
-        return Listener(recorder.sites, recorder.take, flat, dict.fromkeys((CONTEXT, *PROJECTED, PATTERN), whole))
-    chosen = batch.chosen(rows)
+        return Listener(recorder.sites, recorder.take, flat, dict.fromkeys((CONTEXT, *PROJECTED, PATTERN), keep_all))
+    chosen = batch.select_rows(rows)
     recorder.begin(chosen)
     kept = {s.sequence_id for s in chosen.sequences}
     sequences = np.array([i for i, s in enumerate(batch.sequences) if s.sequence_id in kept])
-    of_sequences = dict.fromkeys((CONTEXT, *PROJECTED), choose(model, sequences, whole))
-    return Listener(recorder.sites, recorder.take, choose(model, rows, flat), {**of_sequences, PATTERN: destinations(model, rows)})
+    of_sequences = dict.fromkeys((CONTEXT, *PROJECTED), row_selector(model, sequences, keep_all))
+    return Listener(recorder.sites, recorder.take, row_selector(model, rows, flat), {**of_sequences, PATTERN: destinations(model, rows)})
 
 
 def flat(x: torch.Tensor) -> torch.Tensor:
@@ -145,7 +149,7 @@ def flat(x: torch.Tensor) -> torch.Tensor:
     return x.flatten(0, 1)
 
 
-def choose(model: Model, rows: np.ndarray, of: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+def row_selector(model: Model, rows: np.ndarray, of: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
     """Make a function that picks rows of a view of a state, float32 on the model's device."""
     index = torch.from_numpy(rows).to(model.device)
     return lambda x: of(x)[index.to(x.device)].to(model.device).float()
@@ -172,7 +176,7 @@ def batches(sequences: Iterable[S], batch_tokens: int, length: Callable[[Any], i
         start = end
 
 
-def padded(sequences: tuple[Sequence, ...], device: torch.device) -> tuple[torch.Tensor, Batch]:
+def pad_sequences(sequences: tuple[Sequence, ...], device: torch.device) -> tuple[torch.Tensor, Batch]:
     """Token ids [n, longest], and the batch that they are, every row of it."""
     longest = max(map(n_tokens, sequences))
     ids = np.full((len(sequences), longest), PAD, np.int64)
@@ -182,25 +186,25 @@ def padded(sequences: tuple[Sequence, ...], device: torch.device) -> tuple[torch
         ids[row, :n] = s.token_ids
         positions[row, :n] = np.arange(s.first_position_id, s.first_position_id + n)
         following[row, : len(s.next_token_ids)] = s.next_token_ids
-    return sent(ids, device), Batch(sequences, positions.ravel(), np.tile(np.arange(longest), len(sequences)), following.ravel())
+    return send_to_device(ids, device), Batch(sequences, positions.ravel(), np.tile(np.arange(longest), len(sequences)), following.ravel())
 
 
 def n_tokens(s: Sequence) -> int:
     return len(s.token_ids)
 
 
-def sampled(s: Sequence, sample: np.ndarray) -> np.ndarray:
+def is_sampled(s: Sequence, sample: np.ndarray) -> np.ndarray:
     """Which of a sequence's positions are in the sample."""
     return np.isin(np.arange(s.first_position_id, s.first_position_id + len(s.token_ids)), sample)
 
 
 def sampled_documents(documents: list[CutDocument], sample: np.ndarray) -> list[CutDocument]:
     """Select the documents in which a sampled position lies, each with only those of its sequences in which one does."""
-    kept = (replace(d, sequences=tuple(s for s in d.sequences if sampled(s, sample).any())) for d in documents)
+    kept = (replace(d, sequences=tuple(s for s in d.sequences if is_sampled(s, sample).any())) for d in documents)
     return [d for d in kept if d.sequences]
 
 
-def up_to_last(s: Sequence, sample: np.ndarray) -> Sequence:
+def cut_after_sample(s: Sequence, sample: np.ndarray) -> Sequence:
     """Cut a sequence behind its last sampled position: attention is causal, so what follows need not be read."""
-    n = int(np.flatnonzero(sampled(s, sample))[-1]) + 1
+    n = int(np.flatnonzero(is_sampled(s, sample))[-1]) + 1
     return replace(s, **{f.name: getattr(s, f.name)[:n] for f in fields(s) if isinstance(getattr(s, f.name), np.ndarray)})

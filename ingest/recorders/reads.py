@@ -6,7 +6,7 @@ import duckdb
 import numpy as np
 
 from ingest.recorders.kernel import NOWHERE
-from ingest.store.merges import merged_layer
+from ingest.store.merges import layer_merge_sql
 from schema.terms import TAILS
 
 Tokens = tuple[int, ...]
@@ -23,7 +23,7 @@ class Bigrams:
     counts: np.ndarray
     """[n] int64"""
 
-    def of(self, token_ids: np.ndarray) -> "Bigrams":
+    def select_tokens(self, token_ids: np.ndarray) -> "Bigrams":
         """Those of some tokens [m], ascending and without a gap among those there are."""
         rows = slice(np.searchsorted(self.token_ids, token_ids[0]), np.searchsorted(self.token_ids, token_ids[-1], side="right"))
         return Bigrams(self.token_ids[rows], self.follower_ids[rows], self.counts[rows])
@@ -51,7 +51,7 @@ def known_triggers(
     positions = np.full(coefficients.shape, NOWHERE, np.int64)
     contexts = np.zeros(coefficients.shape, np.int64) if is_distinct else None
     for layer in range(n_layers):
-        columns = con.execute(f"{merged_layer('trigger', 'trigger')} WHERE rank <= {k}", [corpus_id, layer]).fetchnumpy()
+        columns = con.execute(f"{layer_merge_sql('trigger', 'trigger')} WHERE rank <= {k}", [corpus_id, layer]).fetchnumpy()
         tail = (np.asarray(columns["tail"], str) == TAILS[1]).astype(int)
         place = (layer, tail, columns["neuron"], columns["rank"] - 1)
         coefficients[place], positions[place] = columns["coefficient"], columns["position_id"]
@@ -70,7 +70,7 @@ def top_triggers(con: duckdb.DuckDBPyConnection, corpus_id: int, layer: int, k: 
     """Read the k top triggers of every key of a layer, by neuron and rank; next_token_id is -1 at the end of a document."""
     sql = f"""
         SELECT t.neuron, t.rank, t.position_id, s.sequence_id, s.first_position_id, coalesce(p.next_token_id, -1) AS next_token_id
-        FROM ({merged_layer("trigger", "trigger")}) AS t
+        FROM ({layer_merge_sql("trigger", "trigger")}) AS t
         INNER JOIN position AS p ON t.position_id = p.position_id
         INNER JOIN sequence AS s ON p.sequence_id = s.sequence_id
         WHERE t.tail = 'max' AND t.rank <= ?
@@ -79,7 +79,7 @@ def top_triggers(con: duckdb.DuckDBPyConnection, corpus_id: int, layer: int, k: 
     return {name: np.asarray(column, np.int64) for name, column in con.execute(sql, [corpus_id, layer, k]).fetchnumpy().items()}
 
 
-def prefixed(con: duckdb.DuckDBPyConnection, found: dict[str, np.ndarray]) -> list[Trigger]:
+def read_prefixes(con: duckdb.DuckDBPyConnection, found: dict[str, np.ndarray]) -> list[Trigger]:
     """Triggers with the tokens from the start of their sequence to their own. BOS is a special token without text at index 0."""
     sql = """
         SELECT p.position_id, p.token_id, p.index = 0 AND p.char_start = p.char_end AND w.is_special AS is_bos
@@ -202,7 +202,7 @@ def finished_runs(con: duckdb.DuckDBPyConnection, kind: str) -> list[int]:
     return [n for (n,) in con.execute("SELECT r.run_id FROM run AS r WHERE r.kind = ? AND r.status = 'finished' ORDER BY r.run_id", [kind]).fetchall()]
 
 
-def looked_back(con: duckdb.DuckDBPyConnection, run_ids: list[int], layer: int) -> list[tuple[int, np.ndarray]]:
+def distance_weights(con: duckdb.DuckDBPyConnection, run_ids: list[int], layer: int) -> list[tuple[int, np.ndarray]]:
     """Of each text of these runs its context, and the weight of each head of a layer in each bin of distances, [n_heads, bins] float64."""
     sql = """
         SELECT c.corpus_id, (c.source ->> 'context')::INTEGER
@@ -212,6 +212,6 @@ def looked_back(con: duckdb.DuckDBPyConnection, run_ids: list[int], layer: int) 
     """
     found = []
     for corpus_id, context in con.execute(sql, [run_ids]).fetchall():
-        rows = f"SELECT list(m.weight ORDER BY m.bin) FROM ({merged_layer('attention_distance', 'attention_distance')}) AS m GROUP BY m.head ORDER BY m.head"
+        rows = f"SELECT list(m.weight ORDER BY m.bin) FROM ({layer_merge_sql('attention_distance', 'attention_distance')}) AS m GROUP BY m.head ORDER BY m.head"
         found.append((context, np.array([weights for (weights,) in con.execute(rows, [corpus_id, layer]).fetchall()])))
     return found

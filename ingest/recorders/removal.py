@@ -9,11 +9,11 @@ import torch
 from ingest.model.device import in_parts
 from ingest.model.hooks import read_layer
 from ingest.model.models import Model
-from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.plans import Basis, CostSample, Plan, Work
 from ingest.recorders.reading import batches
-from ingest.recorders.reads import Tokens, Trigger, prefixed, top_triggers
-from ingest.text.survey import Survey, hashes, smallest
-from ingest.timing import fastest
+from ingest.recorders.reads import Tokens, Trigger, read_prefixes, top_triggers
+from ingest.text.survey import Survey, hashes, select_by_hash
+from ingest.timing import fastest_seconds
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker, report_shares
 from schema.terms import REMOVALS
@@ -27,7 +27,7 @@ def removal_rows(
     """Rows of `removal` for triggers of one layer. batch_tokens: tokens of a forward pass, padding included; progress: called with shares of the whole."""
     kept = [t for t in triggers if len(t.token_ids) - t.has_bos >= 2]
     places = random_places(kept, seed)
-    edited = [(t, word, shortened(t, word, place)) for t, place in zip(kept, places, strict=True) for word in REMOVALS]
+    edited = [(t, word, remove_token(t, word, place)) for t, place in zip(kept, places, strict=True) for word in REMOVALS]
     neurons = sorted({t.neuron for t in kept})
     column = {neuron: i for i, neuron in enumerate(neurons)}
     read = read_ends(model, layer, {tokens for _, _, tokens in edited}, neurons, batch_tokens, progress)
@@ -53,7 +53,7 @@ def random_places(triggers: list[Trigger], seed: int) -> np.ndarray:
     return (hashes(seed, 0, np.array([t.position_id for t in triggers], np.int64)) % lengths).astype(np.int64)
 
 
-def shortened(trigger: Trigger, removed: str, place: int) -> Tokens:
+def remove_token(trigger: Trigger, removed: str, place: int) -> Tokens:
     """Leave out the first or the last token of the prefix, or the one at `place`; BOS stays, and does not count."""
     index = {"first": 0, "last": len(trigger.token_ids) - trigger.has_bos - 1, "random": int(place)}[removed] + trigger.has_bos
     return trigger.token_ids[:index] + trigger.token_ids[index + 1 :]
@@ -71,7 +71,7 @@ def read_ends(
     hosted = hosts(texts)
     total, chosen = sum(len(host) for host in hosted), torch.tensor(neurons, dtype=torch.int64)
 
-    def read(part: tuple[Tokens, ...]) -> dict[Tokens, np.ndarray]:
+    def read_part(part: tuple[Tokens, ...]) -> dict[Tokens, np.ndarray]:
         ids = torch.full((len(part), max(map(len, part))), PAD)
         for row, host in enumerate(part):
             ids[row, : len(host)] = torch.tensor(host)
@@ -81,7 +81,7 @@ def read_ends(
         return {text: ends[row, len(text) - 1] for row, host in enumerate(part) for text in hosted[host]}
 
     for batch in batches(sorted(hosted), batch_tokens, len):
-        for ends in in_parts(model, batch, len, read):
+        for ends in in_parts(model, batch, len, read_part):
             found |= ends
     return found
 
@@ -129,18 +129,18 @@ class Removal(Work):
 
         yield Plan(settings, amounts, "layers", jobs, corpus_id)
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         """At most: short prefixes have none."""
         if probe.seen is None:
             return {}
         return {"removal": probe.model.n_layers * n_reread(probe, probe.seen) * len(REMOVALS)}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         if probe.seen is None:
             return 0.0
         texts, last = {tuple(s.token_ids.tolist()) for s in probe.batch}, probe.model.n_layers - 1
         batch_tokens = probe.request.batch_tokens
-        forward = fastest(lambda: read_ends(probe.model, last, texts, [0], batch_tokens, lambda _: None)) / sum(map(len, texts))
+        forward = fastest_seconds(lambda: read_ends(probe.model, last, texts, [0], batch_tokens, lambda _: None)) / sum(map(len, texts))
         return forward * reread_tokens(n_reread(probe, probe.seen), probe.seen) * (probe.model.n_layers + 1) / 2
 
 
@@ -159,14 +159,14 @@ def known_k(basis: Basis) -> int:
 
 def triggers_of(basis: Basis, settings: dict, corpus_id: int, layer: int) -> list[Trigger]:
     """Select what is to be read again of a layer: the top triggers of keys, drawn by seed, that the atlas has no removals of."""
-    sampled = smallest(settings["seed"], layer, np.arange(basis.model.d_ffn), settings["keys_per_layer"])
+    sampled = select_by_hash(settings["seed"], layer, np.arange(basis.model.d_ffn), settings["keys_per_layer"])
     known = {n for (n,) in basis.con.execute("SELECT DISTINCT neuron FROM removal WHERE corpus_id = ? AND layer = ?", [corpus_id, layer]).fetchall()}
     found = top_triggers(basis.con, corpus_id, layer, settings["triggers_per_key"])
     wanted = np.isin(found["neuron"], [n for n in sampled if n not in known])
-    return prefixed(basis.con, {name: column[wanted] for name, column in found.items()})
+    return read_prefixes(basis.con, {name: column[wanted] for name, column in found.items()})
 
 
-def n_reread(probe: Probe, seen: Survey) -> int:
+def n_reread(probe: CostSample, seen: Survey) -> int:
     """Triggers of a layer that are read again, at most: those with one token before them are left out."""
     options = probe.request.options
     return min(options["paper_keys"], probe.model.d_ffn) * min(N_TRIGGERS, options["triggers"], seen.n_positions)

@@ -17,10 +17,10 @@ def text_tables(documents: list[CutDocument], corpus_id: int) -> dict[str, pa.Ta
     sequences = [s for d in documents for s in d.sequences]
     lengths = [len(s.token_ids) for s in sequences]
 
-    def joined(field: str) -> np.ndarray:
+    def join_field(field: str) -> np.ndarray:
         return np.concatenate([np.empty(0, np.int32), *(getattr(s, field) for s in sequences)])
 
-    following = joined("next_token_ids")
+    following = join_field("next_token_ids")
     return {
         "document": pa.table(
             {
@@ -44,10 +44,10 @@ def text_tables(documents: list[CutDocument], corpus_id: int) -> dict[str, pa.Ta
                 "position_id": np.concatenate([np.empty(0, np.int64), *(s.first_position_id + np.arange(n) for s, n in zip(sequences, lengths, strict=True))]),
                 "sequence_id": np.repeat(np.array([s.sequence_id for s in sequences], np.int64), lengths),
                 "index": np.concatenate([np.empty(0, np.int32), *(np.arange(n, dtype=np.int32) for n in lengths)]),
-                "token_id": joined("token_ids"),
+                "token_id": join_field("token_ids"),
                 "next_token_id": pa.array(following, mask=following < 0),
-                "char_start": joined("char_starts"),
-                "char_end": joined("char_ends"),
+                "char_start": join_field("char_starts"),
+                "char_end": join_field("char_ends"),
             }
         ),
     }
@@ -62,7 +62,7 @@ def trigger_rows(keys: CpuKeys | TorchKeys, corpus_id: int, first: int, last: in
     chosen = (kept.positions >= first) & (kept.positions < last) & (kept.positions != NOWHERE)
     layer, tail, neuron, place = np.nonzero(chosen)
     n = len(layer)
-    is_late = ~leading(kept)[chosen]
+    is_late = ~is_leading(kept)[chosen]
     return pa.table(
         {
             "corpus_id": np.full(n, corpus_id, np.int32),
@@ -79,7 +79,7 @@ def trigger_rows(keys: CpuKeys | TorchKeys, corpus_id: int, first: int, last: in
     )
 
 
-def leading(kept: KeyTriggers) -> np.ndarray:
+def is_leading(kept: KeyTriggers) -> np.ndarray:
     """Whether each trigger is, ties included, among the first PRECEDING_RANKS of its key and tail so far: [n_layers, 2, d_ffn, k]."""
     n = min(PRECEDING_RANKS, kept.coefficients.shape[-1])
     signed = kept.coefficients * np.array([-1, 1], np.float32)[:, None, None]

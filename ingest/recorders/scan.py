@@ -65,7 +65,7 @@ def torch_scan(batch: Batch, moments: Moments, triggers: Triggers | None) -> tup
     """Add a batch to the moments. Gives also what waits for the cells that are better than the k-th best of the triggers, if there are any to compare with."""
     for rows in batch.counted.split(rows_at_once(batch.x)):
         if len(rows):
-            moments = moments.and_also(counted(batch.x[rows].float()))
+            moments = moments.and_also(compute_moments(batch.x[rows].float()))
     return moments, lambda: better_cells(batch, triggers, 0, len(batch.x)) if triggers else no_cells(batch)
 
 
@@ -73,7 +73,7 @@ def rows_at_once(x: Tensor) -> int:
     return max(1, COUNTED // x.shape[1])
 
 
-def counted(x: Tensor) -> Moments:
+def compute_moments(x: Tensor) -> Moments:
     """Of the coefficients x, [rows, d_ffn]."""
     wide = x.double()
     return Moments(

@@ -18,12 +18,12 @@ from ingest.model.models import Model
 from ingest.model.ranking import top_k
 from ingest.model.token_states import n_tokens
 from ingest.recorders.distances import Distances, are_named, distance_settings, distances_of, read_context
-from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.plans import Basis, CostSample, Plan, Work
 from ingest.recorders.reads import source_counts, token_counts
 from ingest.recorders.token_circuits import TokenCircuits, spread, token_circuits
 from ingest.request import Request
 from ingest.store.register import settings_of
-from ingest.timing import timed
+from ingest.timing import measure_seconds
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker
 from schema.errors import AtlasError
@@ -96,7 +96,7 @@ def head_tables(circuits: TokenCircuits, layer: int, head: int, n_sources: int, 
     }
 
 
-def numbered(of: dict[str, int], n: int, **words: str) -> dict[str, object]:
+def constant_columns(of: dict[str, int], n: int, **words: str) -> dict[str, object]:
     """Build the columns that are the same in each of n rows. of: layer and head."""
     return {**{name: np.full(n, number, np.int16) for name, number in of.items()}, **{name: pa.array([word] * n, pa.string()) for name, word in words.items()}}
 
@@ -106,7 +106,7 @@ def token_rows(of: dict[str, int], circuit: str, scores: Tensor, token_ids: Tens
     n, k = scores.shape
     return pa.table(
         {
-            **numbered(of, n * k, circuit=circuit),
+            **constant_columns(of, n * k, circuit=circuit),
             "source_token_id": np.repeat(np.arange(n, dtype=np.int32), k),
             "rank": np.tile(np.arange(1, k + 1, dtype=np.int16), n),
             "token_id": token_ids.cpu().numpy().astype(np.int32).ravel(),
@@ -119,7 +119,7 @@ def source_rows(of: dict[str, int], circuit: str, counts: np.ndarray, mean: Tens
     """Rows of `circuit_source`. counts, mean, std: [n_tokens]."""
     return pa.table(
         {
-            **numbered(of, len(mean), circuit=circuit),
+            **constant_columns(of, len(mean), circuit=circuit),
             "source_token_id": np.arange(len(mean), dtype=np.int32),
             "n_source": counts,
             "mean": mean.float().cpu().numpy(),
@@ -133,7 +133,7 @@ def trigram_rows(of: dict[str, int], tails: tuple[str, str], common: np.ndarray,
     rows, n = {name: x.cpu().numpy() for name, x in found.items()}, len(found["f"])
     return pa.table(
         {
-            **numbered(of, n, destination_tail=tails[0], out_tail=tails[1]),
+            **constant_columns(of, n, destination_tail=tails[0], out_tail=tails[1]),
             "rank": np.arange(1, n + 1, dtype=np.int16),
             "source_token_id": rows["source"].astype(np.int32),
             "destination_token_id": common[rows["destination"]].astype(np.int32),
@@ -194,19 +194,19 @@ class SkipTrigram(Work):
             if (counts >= least).any():
                 yield Plan(settings, [1] * basis.model.n_heads, "heads", jobs)
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         """At most: fewer where a text has few tokens often."""
         heads, n = len(layers_of(probe.request)) * probe.model.n_heads, n_tokens(probe.model)
         rows = heads * len(HEAD_CIRCUITS) * n
         return {"circuit_token": rows * min(N_KEPT, n), "circuit_source": rows, "skip_trigram": heads * len(TAILS) ** 2 * N_LARGEST}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         """At most: fewer where a text has few tokens often."""
         layers, found, n = layers_of(probe.request), [], n_tokens(probe.model)
         distances = Distances(read_context(probe.model, probe.request.context))
-        circuits = timed(lambda: found.append(token_circuits(probe.model, layers[0], np.zeros(n, np.int64), 0, distances)))
+        circuits = measure_seconds(lambda: found.append(token_circuits(probe.model, layers[0], np.zeros(n, np.int64), 0, distances)))
         few = min(PROBED * CHUNK, n)
-        head = timed(lambda: head_tables(found[0], layers[0], 0, few, lambda _: None)) * n / few
+        head = measure_seconds(lambda: head_tables(found[0], layers[0], 0, few, lambda _: None)) * n / few
         return len(layers) * (circuits + probe.model.n_heads * head)
 
 
@@ -225,5 +225,5 @@ def check_seen(con: duckdb.DuckDBPyConnection, layer: int, least: int) -> None:
 
 
 def compute(worker: Worker, progress: Progress, *, run_id: int, layer: int, head: int, counts: np.ndarray, least: int, distances: Distances | None) -> Tables:
-    circuits = worker.kept(run_id, lambda: token_circuits(worker.model, layer, counts, least, distances))
+    circuits = worker.shared_state(run_id, lambda: token_circuits(worker.model, layer, counts, least, distances))
     return head_tables(circuits, layer, head, len(counts), progress)

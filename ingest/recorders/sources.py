@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ingest.model.heads import rows
+from ingest.model.heads import pattern_rows
 from ingest.model.models import Model
 from ingest.model.ranking import top_k
 from ingest.recorders.moved import lengths, products
@@ -46,19 +46,19 @@ def sources(model: Model, layer: int, context: Tensor, indices: list[np.ndarray]
     """Of the destinations of some sequences. context: their resid_pre, [sequences, seq, d_model]; indices: of each, ascending; attn_scale: [n]."""
     of_heads = products(model, layer)
 
-    def of_each() -> Iterator[Sources]:
+    def each_sequence() -> Iterator[Sources]:
         scales = attn_scale.split([len(found) for found in indices])
         for resid_pre, found, scale in zip(context, indices, scales, strict=True):
             destinations = torch.from_numpy(found).to(context.device)
             # what follows the last destination is seen from none
-            weights, values = rows(model, layer, resid_pre[: int(found[-1]) + 1], destinations)
-            yield kept(weights, values, lengths(values, of_heads), destinations, scale)
+            weights, values = pattern_rows(model, layer, resid_pre[: int(found[-1]) + 1], destinations)
+            yield select_sources(weights, values, lengths(values, of_heads), destinations, scale)
 
-    found = list(of_each())
+    found = list(each_sequence())
     return Sources(*(torch.cat([getattr(each, f.name) for each in found]) for f in fields(Sources)))
 
 
-def kept(weights: Tensor, values: Tensor, written: Tensor, destinations: Tensor, scale: Tensor) -> Sources:
+def select_sources(weights: Tensor, values: Tensor, written: Tensor, destinations: Tensor, scale: Tensor) -> Sources:
     """Of one sequence. weights: [n, n_heads, seq]; values: [n_heads, seq, d_head]; written: ‖W_O·v‖, [n_heads, seq]."""
     n, n_heads, _ = weights.shape
     moved = weights * written * scale[:, None, None]
@@ -71,16 +71,16 @@ def kept(weights: Tensor, values: Tensor, written: Tensor, destinations: Tensor,
     at = destinations.view(n, 1, 1).expand(n, n_heads, 1)
     before = weights.gather(2, (at - 1).clamp_min(0))[..., 0] * (destinations > 0)[:, None]
 
-    def padded(x: Tensor, absent: float = 0) -> Tensor:
+    def pad_sources(x: Tensor, absent: float = 0) -> Tensor:
         missing = N_SOURCES - x.shape[2]
         return torch.cat([x, x.new_full((n, n_heads, missing, *x.shape[3:]), absent)], 2) if missing else x
 
     return Sources(
-        padded(order.masked_fill(~is_seen, -1), -1),
-        padded(weight),
-        padded(values.norm(dim=-1)[chosen] * is_seen),
-        padded(best.view(n, n_heads, -1).clamp_min(0)),
-        padded(values[chosen] * weight[..., None]),
+        pad_sources(order.masked_fill(~is_seen, -1), -1),
+        pad_sources(weight),
+        pad_sources(values.norm(dim=-1)[chosen] * is_seen),
+        pad_sources(best.view(n, n_heads, -1).clamp_min(0)),
+        pad_sources(values[chosen] * weight[..., None]),
         torch.special.entr(weights).sum(-1),
         weights[..., 0],
         weights.gather(2, at)[..., 0],

@@ -28,7 +28,7 @@ def ratio(found: np.ndarray) -> np.ndarray:
 def spectra(heads: FoldedHeads, states: TokenStates, layer: int) -> dict[str, np.ndarray]:
     """Eigenvalues of every head, [n_heads, d_head], by the words of `head_eigenvalue.spectrum`; and `uncentred`, which is not kept."""
     w_q, w_k, w_v, w_o = (w.double() for w in (heads.w_q, heads.w_k, heads.w_v, heads.w_o))
-    own = states.of(layer)
+    own = states.source_kind(layer)
     return {
         "ov_token": eigenvalues(w_v @ states.copying[0] @ w_o),
         "ov_effective": eigenvalues(w_v @ states.copying[own] @ w_o),

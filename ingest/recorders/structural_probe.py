@@ -54,13 +54,13 @@ def loss(weights: Tensor, of: Sentences, target: str) -> Tensor:
     return (errors.flatten(1).sum(1) / of.lengths ** (2 if target == "distance" else 1)).mean()
 
 
-def batched(states: Sequence[np.ndarray], gold: Sequence[np.ndarray]) -> list[Sentences]:
+def batch_sentences(states: Sequence[np.ndarray], gold: Sequence[np.ndarray]) -> list[Sentences]:
     """Sentences of about the same length together."""
     order = sorted(range(len(states)), key=lambda i: len(states[i]))
-    return [together([states[i] for i in some], [gold[i] for i in some]) for some in (order[i : i + BATCH] for i in range(0, len(order), BATCH))]
+    return [stack_sentences([states[i] for i in some], [gold[i] for i in some]) for some in (order[i : i + BATCH] for i in range(0, len(order), BATCH))]
 
 
-def together(states: Sequence[np.ndarray], gold: Sequence[np.ndarray]) -> Sentences:
+def stack_sentences(states: Sequence[np.ndarray], gold: Sequence[np.ndarray]) -> Sentences:
     longest = max(map(len, states))
     padded = [np.pad(each, [(0, longest - n) for n in each.shape]).astype(np.float32) for each in gold]
     return Sentences(
@@ -68,7 +68,7 @@ def together(states: Sequence[np.ndarray], gold: Sequence[np.ndarray]) -> Senten
     )
 
 
-def fitted(states: Sequence[np.ndarray], gold: Sequence[np.ndarray], target: str, rank: int, seed: int) -> tuple[np.ndarray, int]:
+def fit_probe(states: Sequence[np.ndarray], gold: Sequence[np.ndarray], target: str, rank: int, seed: int) -> tuple[np.ndarray, int]:
     """Fit the map, [rank, d_model] float32, and count how often the sentences were gone through.
 
     states: of each sentence, [n, d_model] float32; gold: its distances [n, n], or depths [n]; target: 'distance' or 'depth'.
@@ -76,7 +76,7 @@ def fitted(states: Sequence[np.ndarray], gold: Sequence[np.ndarray], target: str
     random = np.random.default_rng(seed)
     order = random.permutation(len(states))
     n_held = max(1, round(HELD_OUT * len(order))) if len(order) > 1 else 0
-    held, learned = (batched([states[i] for i in some], [gold[i] for i in some]) for some in (order[:n_held], order[n_held:]))
+    held, learned = (batch_sentences([states[i] for i in some], [gold[i] for i in some]) for some in (order[:n_held], order[n_held:]))
     held = held or learned
     d_model = states[0].shape[1]
     # squared distances of standardised states begin at about those of a tree
@@ -106,7 +106,7 @@ def mean_loss(weights: Tensor, of: Sequence[Sentences], target: str) -> float:
         return sum(float(loss(weights, batch, target)) * len(batch.lengths) for batch in of) / sum(len(batch.lengths) for batch in of)
 
 
-def predicted(weights: np.ndarray, states: np.ndarray, target: str) -> np.ndarray:
+def predict_squares(weights: np.ndarray, states: np.ndarray, target: str) -> np.ndarray:
     """Squared distances [n, n] or lengths [n] of the words of a sentence, states [n, d_model]; float64."""
     found: np.ndarray = SQUARED[target](torch.from_numpy(states.astype(np.float64) @ weights.T.astype(np.float64))[None])[0].numpy()
     return found
@@ -115,6 +115,6 @@ def predicted(weights: np.ndarray, states: np.ndarray, target: str) -> np.ndarra
 def timed_step(states: Sequence[np.ndarray], rank: int) -> Callable[[], None]:
     """Make a call on one batch of sentences, to time what a step takes."""
     n = len(states[0])
-    batch = together(states, [np.ones((n, n))] * len(states))
+    batch = stack_sentences(states, [np.ones((n, n))] * len(states))
     weights = torch.ones(rank, states[0].shape[1], requires_grad=True)
     return lambda: loss(weights, batch, "distance").backward()

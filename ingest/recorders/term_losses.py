@@ -17,13 +17,13 @@ from ingest.model.hooks import CONTEXT, LayerRecord
 from ingest.model.models import Model
 from ingest.model.modules import in_float32
 from ingest.recorders.base import Batch
-from ingest.recorders.plans import Basis, Plan, Probe, Text, Work
+from ingest.recorders.plans import Basis, CostSample, Plan, Text, Work
 from ingest.recorders.probes import LossRecorder
 from ingest.recorders.reading import batches, n_tokens, read_batch
 from ingest.request import Request
 from ingest.text.drawn import drawn_sequences
 from ingest.text.sequences import Sequence as TokenSequence
-from ingest.timing import fastest
+from ingest.timing import fastest_seconds
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker
 from schema.errors import AtlasError
@@ -42,7 +42,7 @@ def writes_by_ffn(model: Model) -> int | None:
     return next((layer for layer in range(model.n_layers) if not is_silent(layer)), None)
 
 
-def added(model: Model, layer: int, heads: Tensor) -> Tensor:
+def attention_update(model: Model, layer: int, heads: Tensor) -> Tensor:
     """Compute what attention adds to the stream where its heads write `heads` together, [1, seq, d_model]."""
     bias, after = layer_heads(model, layer).b_o, model.architecture.attention.after_norm
     found = heads if bias is None else heads + bias
@@ -54,7 +54,7 @@ def streams(model: Model, embedded: Tensor, heads: Sequence[Tensor]) -> list[Ten
     """Compute the states that enter each block, and the last, where the heads of each layer write `heads`."""
     found = [embedded]
     for layer, written in enumerate(heads):
-        found.append(found[-1] + added(model, layer, written))
+        found.append(found[-1] + attention_update(model, layer, written))
     return found
 
 
@@ -160,34 +160,34 @@ class TermLoss(Work):
         settings = {**request.weights_settings(), "seed": request.seed, "sequences": N_SEQUENCES, "batch_size": request.batch_size}
 
         def jobs(run_id: int, _: list[int]) -> Iterable[Job]:
-            sequences, counts = sampled(text, request.seed, basis.model.d_vocab)
+            sequences, counts = draw_sample(text, request.seed, basis.model.d_vocab)
             yield job(run_id, 0, compute, corpus_id=text.corpus_id, sequences=sequences, counts=counts, batch_tokens=request.batch_tokens)
 
         yield Plan(settings, [min(N_SEQUENCES, text.seen.n_sequences)], "sequences", jobs, text.corpus_id)
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         """Count the rows: the unigram, the model, paths of each length, and two of each layer."""
         return {"term_loss": 3 * probe.model.n_layers + 3 if probe.seen else 0}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         few = [s for s in probe.batch if len(s.token_ids) > 1]
         if probe.seen is None or not few:
             return 0.0
         counts = np.ones(probe.model.d_vocab)
-        each = fastest(lambda: term_rows(probe.model, 0, few, counts, probe.request.batch_tokens, lambda _: None)) / len(few)
+        each = fastest_seconds(lambda: term_rows(probe.model, 0, few, counts, probe.request.batch_tokens, lambda _: None)) / len(few)
         return each * min(N_SEQUENCES, probe.seen.n_sequences)
 
 
-def sampled(text: Text, seed: int, d_vocab: int) -> tuple[list[TokenSequence], np.ndarray]:
+def draw_sample(text: Text, seed: int, d_vocab: int) -> tuple[list[TokenSequence], np.ndarray]:
     """Draw the sample's sequences, those of one token left out, and count how often each token is predicted in the whole text, [d_vocab]; in one pass."""
     counts = np.zeros(d_vocab, np.int64)
 
-    def counted() -> Iterable[TokenSequence]:
+    def count_tokens() -> Iterable[TokenSequence]:
         for s in (s for document in text.documents() for s in document.sequences):
             np.add.at(counts, s.token_ids[1:], 1)
             yield s
 
-    return drawn_sequences(counted(), seed, N_SEQUENCES), counts
+    return drawn_sequences(count_tokens(), seed, N_SEQUENCES), counts
 
 
 def compute(worker: Worker, progress: Progress, *, corpus_id: int, sequences: list[TokenSequence], counts: np.ndarray, batch_tokens: int) -> Tables:

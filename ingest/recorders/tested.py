@@ -10,14 +10,14 @@ from torch import Tensor
 
 from ingest.model.models import Model
 from ingest.recorders.contrasts import Contrast, LastPredictions, SignedNorms, contrast_rows, divergence
-from ingest.recorders.plans import Basis, Plan, Probe, Work
-from ingest.recorders.reading import n_tokens, read_batch, up_to_last
+from ingest.recorders.plans import Basis, CostSample, Plan, Work
+from ingest.recorders.reading import cut_after_sample, n_tokens, read_batch
 from ingest.recorders.rows import text_tables
 from ingest.request import Request
 from ingest.text.sequences import CutDocument, bos_token
 from ingest.text.suites.formulas import n_terms, parse_formula
 from ingest.text.suites.item import CRITICAL
-from ingest.timing import fastest
+from ingest.timing import fastest_seconds
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker
 from schema.errors import AtlasError
@@ -102,7 +102,7 @@ def value_norms(model: Model) -> Tensor:
     return torch.stack([model.values(layer).float().norm(dim=1).to(model.device) for layer in range(model.n_layers)])
 
 
-def contrasted(model: Model, value_norms: Tensor, documents: list[CutDocument], corpus_id: int, batch_tokens: int, progress: Progress) -> Tables:
+def contrast_pairs(model: Model, value_norms: Tensor, documents: list[CutDocument], corpus_id: int, batch_tokens: int, progress: Progress) -> Tables:
     """Rows of `neuron_contrast` over the pairs of one paradigm."""
     contrast = Contrast(model.n_layers, model.d_ffn)
     for items in batched_items(documents, batch_tokens):
@@ -115,7 +115,7 @@ def contrasted(model: Model, value_norms: Tensor, documents: list[CutDocument], 
     return {"neuron_contrast": contrast_rows(contrast, corpus_id, *map(str, paradigm_of(documents[0])))}
 
 
-def diverged(model: Model, documents: list[CutDocument], batch_tokens: int, progress: Progress) -> Tables:
+def measure_divergence(model: Model, documents: list[CutDocument], batch_tokens: int, progress: Progress) -> Tables:
     """Rows of `test_divergence` over the perturbed texts of one paradigm: of each from its original, the first sentence of its item."""
     rows = []
     for items in batched_items(documents, batch_tokens):
@@ -132,7 +132,7 @@ def diverged(model: Model, documents: list[CutDocument], batch_tokens: int, prog
 def read_items(model: Model, heard: SignedNorms | LastPredictions, items: list[list[CutDocument]], places: list[list[int]], progress: Progress) -> None:
     """One forward pass over the sentences of some items, each up to where it is compared."""
     sample = np.unique(np.concatenate(places))
-    sequences = tuple(sorted((up_to_last(s, sample) for item in items for d in item for s in d.sequences), key=lambda s: -len(s.token_ids)))
+    sequences = tuple(sorted((cut_after_sample(s, sample) for item in items for d in item for s in d.sequences), key=lambda s: -len(s.token_ids)))
     list(read_batch(model, [(heard, sample)], sequences))
     progress(len(sequences))
 
@@ -176,7 +176,7 @@ class Test(Work):
 
         yield Plan({**request.weights_settings(), "batch_size": request.batch_size}, amounts, "sentences", jobs, text.corpus_id)
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         """Of regions at most."""
         if probe.seen is None:
             return {}
@@ -190,14 +190,14 @@ class Test(Work):
             "test_divergence": n_perturbed, "neuron_contrast": len(paradigms) * probe.model.n_layers * probe.model.d_ffn,
         }  # fmt: skip
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         """Of reading each sentence once more."""
         if probe.seen is None:
             return 0.0
         batch = probe.batch
         sample = np.array([s.first_position_id + n_tokens(s) - 1 for s in batch])
         heard = SignedNorms(probe.model, value_norms(probe.model))
-        return fastest(lambda: list(read_batch(probe.model, [(heard, sample)], batch))) / sum(map(n_tokens, batch)) * probe.seen.n_positions
+        return fastest_seconds(lambda: list(read_batch(probe.model, [(heard, sample)], batch))) / sum(map(n_tokens, batch)) * probe.seen.n_positions
 
 
 def compute(
@@ -206,9 +206,9 @@ def compute(
     tables = {**text_tables(documents, corpus_id), **item_rows(documents)}
     kind = documents[0].document.metadata["kind"]
     if kind == "pair":
-        norms = worker.kept(run_id, lambda: value_norms(worker.model))
-        return {**tables, **contrasted(worker.model, norms, documents, corpus_id, batch_tokens, progress)}
+        norms = worker.shared_state(run_id, lambda: value_norms(worker.model))
+        return {**tables, **contrast_pairs(worker.model, norms, documents, corpus_id, batch_tokens, progress)}
     if kind == "inv":
-        return {**tables, **diverged(worker.model, documents, batch_tokens, progress)}
+        return {**tables, **measure_divergence(worker.model, documents, batch_tokens, progress)}
     progress(len(documents))
     return {**tables, **term_rows(documents, corpus_id)} if kind == "region" else tables

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from ingest.model.folding import folded_heads, layer_norm, over_scale
-from ingest.model.heads import attention_input, for_each_head, score_scale, unturned
+from ingest.model.heads import attention_input, for_each_head, score_scale, unrotated_queries_and_keys
 from ingest.model.models import Model
-from ingest.model.positions import turned
+from ingest.model.positions import rotate_pairs
 from ingest.model.token_states import n_tokens, states_before
 from ingest.recorders.distances import Distances, averaged_rotation
 
@@ -52,13 +52,13 @@ def token_circuits(model: Model, layer: int, counts: np.ndarray, least: int, dis
     """
     attention, states = model.architecture.attention, states_before(model, layer)
     heads, read = folded_heads(model, layer), attention_input(model, layer, states)
-    queries, keys = (x[:, 0] for x in unturned(model, layer, read[None], torch.arange(len(read), device=read.device)))
+    queries, keys = (x[:, 0] for x in unrotated_queries_and_keys(model, layer, read[None], torch.arange(len(read), device=read.device)))
     weights = torch.from_numpy(counts if counts.any() else np.ones(len(counts))).to(keys.device).double()
     mean = torch.einsum("n,hnd->hd", weights / weights.sum(), keys.double())
     keys = for_each_head(model, (keys - mean[:, None].float()) * score_scale(model, layer))
     if attention.rotary is not None and (turn := averaged_rotation(model, layer, distances)) is not None:
         # a source lies behind, so k turns back
-        keys = turned(keys, turn[0], -turn[1], attention.rotary.is_adjacent)
+        keys = rotate_pairs(keys, turn[0], -turn[1], attention.rotary.is_adjacent)
     return TokenCircuits(
         counts,
         torch.from_numpy(np.flatnonzero(counts >= least)).to(model.device),

@@ -15,12 +15,12 @@ from torch.nn.functional import normalize
 from ingest.model.hooks import LayerRecord
 from ingest.model.models import Model
 from ingest.recorders.base import Batch
-from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.plans import Basis, CostSample, Plan, Work
 from ingest.recorders.reading import batches, read_batch
 from ingest.text.drawn import drawn_sequences
 from ingest.text.sequences import Sequence as TokenSequence
 from ingest.text.survey import hashes
-from ingest.timing import fastest
+from ingest.timing import fastest_seconds
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker
 
@@ -69,7 +69,7 @@ N_LAYERS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class StateSelection:
     """token_ids [n]: frequent ones, ascending. position_ids [m]: of the states that are held, ascending. Neither is at index 0."""
 
     token_ids: np.ndarray
@@ -81,7 +81,7 @@ class StateRecorder:
 
     sites = frozenset({"resid_pre", "resid_post"})
 
-    def __init__(self, model: Model, chosen: Chosen) -> None:
+    def __init__(self, model: Model, chosen: StateSelection) -> None:
         n_tokens, n_held = len(chosen.token_ids), len(chosen.position_ids)
         self.chosen = chosen
         self.sums = {layer: torch.zeros(n_tokens, model.d_model, dtype=torch.float64) for layer in kept_layers(model.n_layers)}
@@ -100,8 +100,8 @@ class StateRecorder:
         # of a batch that ran out of memory its parts leave out the layers that the whole had come to
         self.n_before = self.n_added.get(self.sequence_ids[0], 0)
         ids = tokens_of(batch)
-        self.rows, self.tokens = found_in(self.chosen.token_ids, np.where(batch.indices > 0, ids, -1))
-        self.held, self.places = found_in(self.chosen.position_ids, batch.position_ids)
+        self.rows, self.tokens = find_wanted(self.chosen.token_ids, np.where(batch.indices > 0, ids, -1))
+        self.held, self.places = find_wanted(self.chosen.position_ids, batch.position_ids)
         self.token_of[self.places] = ids[self.held]
 
     def take(self, layer: int, record: LayerRecord) -> None:
@@ -111,17 +111,17 @@ class StateRecorder:
             self.add(0, record["resid_pre"])
         self.add(layer + 1, record["resid_post"])
         if layer in self.sums:
-            self.sums[layer].index_add_(0, torch.from_numpy(self.tokens), taken(record["resid_post"], self.rows).double())
+            self.sums[layer].index_add_(0, torch.from_numpy(self.tokens), take_rows(record["resid_post"], self.rows).double())
         np.add.at(self.counts[layer], self.tokens, 1)
         self.n_added.update((i, layer + 1) for i in self.sequence_ids)
 
     def add(self, place: int, states: Tensor) -> None:
         """Of frequent tokens states of length 1 to their sums; those that are held."""
-        self.units[place].index_add_(0, torch.from_numpy(self.tokens), normalize(taken(states, self.rows), dim=1))
-        self.states[place, torch.from_numpy(self.places)] = taken(states, self.held)
+        self.units[place].index_add_(0, torch.from_numpy(self.tokens), normalize(take_rows(states, self.rows), dim=1))
+        self.states[place, torch.from_numpy(self.places)] = take_rows(states, self.held)
 
 
-def taken(states: Tensor, rows: np.ndarray) -> Tensor:
+def take_rows(states: Tensor, rows: np.ndarray) -> Tensor:
     """Take some rows, float32, on the processor."""
     return states[torch.from_numpy(rows).to(states.device)].float().cpu()
 
@@ -135,7 +135,7 @@ def tokens_of(batch: Batch) -> np.ndarray:
     return np.where(batch.position_ids >= 0, flat[(before[of] + batch.position_ids - starts[of]).clip(0, len(flat) - 1)], -1)
 
 
-def found_in(wanted: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def find_wanted(wanted: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows of what is given that are wanted, and the place of each among the wanted, which ascend; wanted are not negative."""
     places = np.searchsorted(wanted, given)
     rows = np.flatnonzero(np.append(wanted, -2)[places.clip(max=len(wanted))] == given)
@@ -147,7 +147,7 @@ def kept_layers(n_layers: int) -> list[int]:
     return sorted({round(i * (n_layers - 1) / (N_LAYERS - 1)) for i in range(N_LAYERS)})
 
 
-def chosen_of(sequences: Sequence[TokenSequence], is_text: np.ndarray, seed: int) -> Chosen:
+def select_states(sequences: Sequence[TokenSequence], is_text: np.ndarray, seed: int) -> StateSelection:
     """Choose the most frequent tokens that are text, ties to the lower id, and positions, drawn by the hash of the seed. is_text: [d_vocab]."""
     ids = np.concatenate([s.token_ids[1:] for s in sequences]).astype(np.int64)
     positions = np.concatenate([np.arange(s.first_position_id + 1, s.first_position_id + len(s.token_ids)) for s in sequences])
@@ -155,10 +155,10 @@ def chosen_of(sequences: Sequence[TokenSequence], is_text: np.ndarray, seed: int
     frequent = np.argsort(-counts, kind="stable")[:MOST_TOKENS]
     drawn = positions[is_text[ids]]
     held = drawn[np.argsort(hashes(seed, 0, drawn), kind="stable")[:N_STATES]]
-    return Chosen(np.sort(frequent[counts[frequent] >= LEAST]), np.sort(held))
+    return StateSelection(np.sort(frequent[counts[frequent] >= LEAST]), np.sort(held))
 
 
-def state_tables(model: Model, corpus_id: int, sequences: Sequence[TokenSequence], chosen: Chosen, batch_tokens: int, progress: Progress) -> Tables:
+def state_tables(model: Model, corpus_id: int, sequences: Sequence[TokenSequence], chosen: StateSelection, batch_tokens: int, progress: Progress) -> Tables:
     """Rows of `token_state` and `layer_geometry`."""
     recorder = StateRecorder(model, chosen)
     for batch in batches(sequences, batch_tokens):
@@ -206,22 +206,22 @@ class TokenState(Work):
 
         yield Plan(settings, [n], "sequences", jobs, text.corpus_id)
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         """Of token_state at most: few texts hold so many frequent tokens."""
         if probe.seen is None:
             return {"token_state": 0, "layer_geometry": 0}
         n = min(MOST_TOKENS, min(probe.seen.n_positions, N_POSITIONS) // LEAST)
         return {"token_state": n * len(kept_layers(probe.model.n_layers)), "layer_geometry": probe.model.n_layers + 1}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         few = [s for s in probe.batch if len(s.token_ids) > 1]
         if probe.seen is None or not few:
             return 0.0
-        chosen = chosen_of(few, np.ones(probe.model.d_vocab, bool), 0)
-        each = fastest(lambda: state_tables(probe.model, 0, few, chosen, probe.request.batch_tokens, lambda _: None)) / len(few)
+        chosen = select_states(few, np.ones(probe.model.d_vocab, bool), 0)
+        each = fastest_seconds(lambda: state_tables(probe.model, 0, few, chosen, probe.request.batch_tokens, lambda _: None)) / len(few)
         return each * n_sequences(probe.seen.n_positions, probe.seen.n_sequences)
 
-    def n_bytes(self, probe: Probe) -> int:
+    def n_bytes(self, probe: CostSample) -> int:
         """Count the bytes of the sums by token, and of the states that are held, in every layer."""
         return ((MOST_TOKENS + N_STATES) * (probe.model.n_layers + 1) * 4 + N_LAYERS * MOST_TOKENS * 8) * probe.model.d_model
 
@@ -240,4 +240,4 @@ def is_text(basis: Basis) -> np.ndarray:
 
 
 def compute(worker: Worker, progress: Progress, *, corpus_id: int, sequences: list[TokenSequence], is_text: np.ndarray, seed: int, batch_tokens: int) -> Tables:
-    return state_tables(worker.model, corpus_id, sequences, chosen_of(sequences, is_text, seed), batch_tokens, progress)
+    return state_tables(worker.model, corpus_id, sequences, select_states(sequences, is_text, seed), batch_tokens, progress)

@@ -15,8 +15,8 @@ from torch.nn.functional import cosine_similarity, normalize
 from ingest.model.embedding import token_rows
 from ingest.model.models import Model
 from ingest.model.ranking import top_k
-from ingest.recorders.plans import Basis, Plan, Probe, Work
-from ingest.timing import fastest
+from ingest.recorders.plans import Basis, CostSample, Plan, Work
+from ingest.timing import fastest_seconds
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker
 
@@ -109,17 +109,17 @@ class TokenVector(Work):
         amounts = [min(SHARD_TOKENS, n_rows(basis.model, space, ids) - first) for space, first in parts]
         yield Plan(basis.request.weights_settings(), amounts, "tokens", jobs)
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         """At most: control tokens have no vector."""
         n = sum(size(probe.model, space) for space in spaces(probe.model))
         return {"token_space": len(spaces(probe.model)), "token_vector": n, "token_neighbour": n * N_NEIGHBOURS}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         space = space_of(probe.model, "input", np.arange(probe.model.n_embeddings))
-        each = fastest(lambda: vector_tables(space, slice(0, CHUNK))) / min(CHUNK, probe.model.n_embeddings)
+        each = fastest_seconds(lambda: vector_tables(space, slice(0, CHUNK))) / min(CHUNK, probe.model.n_embeddings)
         return each * sum(size(probe.model, name) for name in spaces(probe.model))
 
-    def n_bytes(self, probe: Probe) -> int:
+    def n_bytes(self, probe: CostSample) -> int:
         """Count the bytes of the vectors, and of each of them less the mean; and of the cosines of a chunk."""
         largest = max(size(probe.model, space) for space in spaces(probe.model))
         return largest * (3 * probe.model.d_model + 2 * CHUNK) * 4
@@ -146,7 +146,7 @@ def n_rows(model: Model, space: str, token_ids: np.ndarray) -> int:
 
 
 def compute(worker: Worker, progress: Progress, *, run_id: int, space: str, first: int, token_ids: np.ndarray) -> Tables:
-    kept: dict[str, Space] = worker.kept(run_id, dict)
+    kept: dict[str, Space] = worker.shared_state(run_id, dict)
     if space not in kept:
         kept.clear()  # the matrices of one space at a time
         kept[space] = space_of(worker.model, space, token_ids)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ingest.model.device import sent
+from ingest.model.device import send_to_device
 from ingest.model.models import Model
 from ingest.recorders.kernel import ABSENT, NOWHERE
 from ingest.recorders.keys import Add, CpuKeys, KeyStatistics, KeyTriggers, check_finite
@@ -79,7 +79,7 @@ class TorchKeys:
             triggers = self.layers[i].triggers._replace(best=signed.masked_fill(known == NOWHERE, -torch.inf), positions=known)
             if contexts is not None:
                 triggers = triggers._replace(contexts=torch.from_numpy(contexts[i].reshape(-1, self.k, 1)).to(device))
-            self.layers[i] = self.layers[i]._replace(triggers=merged(triggers, ()), n_seen=n_seen)
+            self.layers[i] = self.layers[i]._replace(triggers=merge_candidates(triggers, ()), n_seen=n_seen)
 
     def batch(self, positions: np.ndarray, indices: np.ndarray, contexts: np.ndarray | None = None) -> Add:
         """As CpuKeys."""
@@ -87,7 +87,7 @@ class TorchKeys:
         self.settle()
         numbers = np.empty((len(positions), 0), np.int64) if contexts is None else contexts[:, None]
         of_rows = (positions, indices, np.flatnonzero(positions >= 0), numbers)
-        return partial(self.add, {device: Rows(*(sent(each, device) for each in of_rows)) for device in set(self.devices)})
+        return partial(self.add, {device: Rows(*(send_to_device(each, device) for each in of_rows)) for device in set(self.devices)})
 
     def add(self, rows: dict[torch.device, Rows], layer: int, coefficients: Tensor) -> None:
         """All of it or, where memory runs out, nothing."""
@@ -98,7 +98,7 @@ class TorchKeys:
         known = known._replace(moments=moments)
         # what is found among many rows, beside those before, is much: it comes in parts, each compared with the best of those before
         for first, end in [] if is_late else parts(known.n_seen, n_rows, self.k):
-            known = settled(known, batch, better_cells(batch, known.triggers, first, end))
+            known = add_cells(known, batch, better_cells(batch, known.triggers, first, end))
         self.layers[layer] = known._replace(n_seen=known.n_seen + n_rows)
         self.unsettled = (layer, batch, found) if is_late else None
         if layer == 0:
@@ -108,12 +108,12 @@ class TorchKeys:
         """Take in what the last batch has brought to the last layer that read it."""
         if self.unsettled:
             layer, batch, found = self.unsettled
-            self.layers[layer] = settled(self.layers[layer], batch, found())
+            self.layers[layer] = add_cells(self.layers[layer], batch, found())
             self.unsettled = None
 
     def statistics(self) -> KeyStatistics:
         """Build the statistics. Raises NotFinite where a coefficient was NaN or infinite; asked for after each batch, the device would be waited for."""
-        n_active, total, square, low, high, histogram = (stacked(parts) for parts in zip(*(layer.moments for layer in self.layers), strict=True))
+        n_active, total, square, low, high, histogram = (stack_layers(parts) for parts in zip(*(layer.moments for layer in self.layers), strict=True))
         for layer, totals in enumerate(total):
             check_finite(layer, totals)
         return KeyStatistics(self.n_positions, n_active, total, square, low, high, histogram)
@@ -121,15 +121,15 @@ class TorchKeys:
     def triggers(self) -> KeyTriggers:
         self.settle()
         for i, layer in enumerate(self.layers):
-            self.layers[i] = sorted_in(layer)
-        best, positions, levels, scales, contexts = (stacked(parts) for parts in zip(*(layer.triggers for layer in self.layers), strict=True))
+            self.layers[i] = merge_waiting(layer)
+        best, positions, levels, scales, contexts = (stack_layers(parts) for parts in zip(*(layer.triggers for layer in self.layers), strict=True))
         shape = (len(self.layers), 2, self.d_ffn, self.k)
         signed = best.reshape(shape) * np.array([1, -1], np.float32)[:, None, None]
         numbers = contexts.reshape(shape) if contexts.size else None
         return KeyTriggers(signed, positions.reshape(shape), levels.reshape(*shape, PRECEDING), scales.reshape(shape), numbers)
 
 
-def stacked(parts: Iterable[Tensor]) -> np.ndarray:
+def stack_layers(parts: Iterable[Tensor]) -> np.ndarray:
     """Stack the layers' tensors, wherever they are, into one array."""
     return np.stack([part.cpu().numpy() for part in parts])
 
@@ -144,16 +144,16 @@ def parts(n_seen: int, n_rows: int, k: int) -> Iterator[tuple[int, int]]:
 
 
 def no_moments(d_ffn: int, device: torch.device) -> Moments:
-    def full(value: float, dtype: torch.dtype, *shape: int) -> Tensor:
+    def full_per_neuron(value: float, dtype: torch.dtype, *shape: int) -> Tensor:
         return torch.full((d_ffn, *shape), value, dtype=dtype, device=device)
 
     return Moments(
-        n_active=full(0, torch.int64),
-        total=full(0, torch.float64),
-        square=full(0, torch.float64),
-        low=full(torch.inf, torch.float32),
-        high=full(-torch.inf, torch.float32),
-        histogram=full(0, torch.int64, HISTOGRAM_BINS),
+        n_active=full_per_neuron(0, torch.int64),
+        total=full_per_neuron(0, torch.float64),
+        square=full_per_neuron(0, torch.float64),
+        low=full_per_neuron(torch.inf, torch.float32),
+        high=full_per_neuron(-torch.inf, torch.float32),
+        histogram=full_per_neuron(0, torch.int64, HISTOGRAM_BINS),
     )
 
 
@@ -167,24 +167,24 @@ def no_triggers(d_ffn: int, k: int, device: torch.device, is_distinct: bool = Fa
     )
 
 
-def settled(layer: Layer, batch: Batch, cells: Cells) -> Layer:
+def add_cells(layer: Layer, batch: Batch, cells: Cells) -> Layer:
     """With cells that were found in a batch."""
     row, key = cells
     if len(row) == 0:
         return layer
     neuron = key % batch.x.shape[1]
     signed = torch.where(key == neuron, batch.x[row, neuron].float(), -batch.x[row, neuron].float())
-    levels, scales = preceding(batch.x, row, neuron, batch.indices[row])
+    levels, scales = preceding_levels(batch.x, row, neuron, batch.indices[row])
     layer = layer._replace(waiting=(*layer.waiting, Candidates(key, signed, batch.positions[row], levels, scales, batch.contexts[row])))
     n_waiting = sum(len(c.key) for c in layer.waiting)
-    return sorted_in(layer) if n_waiting > WAITING_SHARE * layer.triggers.best.numel() else layer
+    return merge_waiting(layer) if n_waiting > WAITING_SHARE * layer.triggers.best.numel() else layer
 
 
-def sorted_in(layer: Layer) -> Layer:
-    return layer._replace(triggers=merged(layer.triggers, layer.waiting), waiting=()) if layer.waiting else layer
+def merge_waiting(layer: Layer) -> Layer:
+    return layer._replace(triggers=merge_candidates(layer.triggers, layer.waiting), waiting=()) if layer.waiting else layer
 
 
-def merged(triggers: Triggers, waiting: tuple[Candidates, ...]) -> Triggers:
+def merge_candidates(triggers: Triggers, waiting: tuple[Candidates, ...]) -> Triggers:
     """Select each key's k best of triggers and candidates, best first; of equal ones that with the smaller position, and of one context only the best."""
     n_keys, k = triggers.best.shape
     keys = torch.arange(n_keys, device=triggers.best.device)
@@ -192,14 +192,14 @@ def merged(triggers: Triggers, waiting: tuple[Candidates, ...]) -> Triggers:
     both = Candidates(*(torch.cat(parts) for parts in zip(known, *waiting, strict=True)))
     if both.contexts.numel():
         both = without_repeats(both)
-    order = best_first(both)
+    order = best_first_order(both)
     order = order[torch.argsort(both.key[order], stable=True)]
     firsts = torch.searchsorted(both.key[order], keys)
     chosen = order[firsts[:, None] + torch.arange(k, device=keys.device)]
     return Triggers(*(field[chosen] for field in both[1:]))
 
 
-def best_first(found: Candidates) -> Tensor:
+def best_first_order(found: Candidates) -> Tensor:
     """Their order by coefficient and, of equal ones, position: [n]."""
     order = torch.argsort(found.positions, stable=True)
     return order[torch.argsort(found.best[order], descending=True, stable=True)]
@@ -207,7 +207,7 @@ def best_first(found: Candidates) -> Tensor:
 
 def without_repeats(found: Candidates) -> Candidates:
     """Put nothing in the place of each candidate that has the key and the context of a better one."""
-    order, contexts = best_first(found), found.contexts[:, 0]
+    order, contexts = best_first_order(found), found.contexts[:, 0]
     for by in (contexts, found.key):
         order = order[torch.argsort(by[order], stable=True)]
     before, after = order[:-1], order[1:]
@@ -216,7 +216,7 @@ def without_repeats(found: Candidates) -> Candidates:
     return found._replace(best=found.best.index_fill(0, repeats, -torch.inf), positions=found.positions.index_fill(0, repeats, NOWHERE))
 
 
-def preceding(x: Tensor, row: Tensor, neuron: Tensor, n_before: Tensor) -> tuple[Tensor, Tensor]:
+def preceding_levels(x: Tensor, row: Tensor, neuron: Tensor, n_before: Tensor) -> tuple[Tensor, Tensor]:
     """Coefficients at the PRECEDING rows before some cells of x [rows, d_ffn], as int8 levels of the largest, and a level's size: [n, PRECEDING], [n].
 
     n_before: rows of the cell's sequence before it; what would lie before the first is ABSENT.
@@ -229,7 +229,7 @@ def preceding(x: Tensor, row: Tensor, neuron: Tensor, n_before: Tensor) -> tuple
     return levels.masked_fill(~is_there, ABSENT), scales
 
 
-def counted_by(kinds: set[str]) -> str:
+def counting_code(kinds: set[str]) -> str:
     """Which code reads the coefficients on devices of some kinds."""
     return "numba's kernel" if kinds == {"cpu"} else "torch's operations"
 

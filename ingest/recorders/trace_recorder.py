@@ -7,19 +7,19 @@ import torch
 
 from ingest.model.hooks import RECORDED, LayerRecord
 from ingest.model.models import Model
-from ingest.recorders.base import Batch, Holding
+from ingest.recorders.base import Batch, ResumableRecorder
 from ingest.recorders.lens import N_LENS_TOKENS
-from ingest.recorders.plans import Basis, Probe, Recording, Text, Work
+from ingest.recorders.plans import Basis, CostSample, Recording, Text, Work
 from ingest.recorders.reading import read_batch
 from ingest.recorders.reads import top_tokens, traced_positions
 from ingest.recorders.traces import N_SUB_UPDATES, TracedStates, TraceSettings, join_states, trace_tables
 from ingest.request import Request
-from ingest.timing import timed
+from ingest.timing import measure_seconds
 from ingest.workers.worker import Progress, Tables, Worker
 from schema.terms import SITES, STREAM_SITES
 
 
-class TraceRecorder(Holding):
+class TraceRecorder(ResumableRecorder):
     """Everything about the sampled positions of one shard; all states are held until the shard is done."""
 
     sites = frozenset(RECORDED)
@@ -72,7 +72,7 @@ class Trace(Work):
             known=lambda run_id: traced_positions(basis.con, but=run_id),
         )
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         if probe.seen is None:
             return {}
         kept, layers = trace_settings(probe.request), probe.model.n_layers
@@ -84,7 +84,7 @@ class Trace(Work):
         at_position = {"trace": 1, "residual_state": states, **{table: n * layers for table, n in at_layer.items()}}
         return {table: n * len(probe.seen.sample) for table, n in at_position.items()}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         """Everything computed of the positions, and where no sweep reads them, one forward pass for the eighth of a batch."""
         if probe.seen is None:
             return 0.0
@@ -92,9 +92,9 @@ class Trace(Work):
         sample = np.array([s.first_position_id + len(s.token_ids) - 1 for s in batch])
         value_tops = np.zeros((probe.model.n_layers, probe.model.d_ffn), np.int64)
         recorder = TraceRecorder(probe.model, value_tops, 0, trace_settings(probe.request))
-        reading = timed(lambda: list(read_batch(probe.model, [(recorder, sample)], batch)))
-        computing = timed(lambda: recorder.tables(lambda _: None))
-        return (computing if probe.request.is_swept else reading + computing) / len(sample) * len(probe.seen.sample)
+        reading = measure_seconds(lambda: list(read_batch(probe.model, [(recorder, sample)], batch)))
+        computing = measure_seconds(lambda: recorder.tables(lambda _: None))
+        return (computing if probe.request.is_sweep_wanted else reading + computing) / len(sample) * len(probe.seen.sample)
 
 
 def trace_settings(request: Request) -> TraceSettings:

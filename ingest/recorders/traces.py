@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ingest.model.models import Model
 from ingest.model.ranking import rank_of, top_k
-from ingest.recorders.lens import Lens, at, floats, ints, of_next, read_lens, same
+from ingest.recorders.lens import Lens, constant_column, floats, ints, next_token_column, pick_values, read_lens
 from ingest.text.contexts import mix
 from schema.terms import SITES
 
@@ -75,7 +75,7 @@ def trace_tables(
     add_trace(rows, states, last, final, run_id)
     lenses: dict[str, Lens] = {}
     for layer in range(model.n_layers):
-        former = {"resid_pre": lenses["resid_post"]} if layer and is_handed_on(states, layer) else {}
+        former = {"resid_pre": lenses["resid_post"]} if layer and is_stream_handed_on(states, layer) else {}
         sites = [site for site in SITES if site not in former]
         # all sites in one product: the output embedding is read once for them
         product = model.lens(torch.cat([states.sites[site][layer] for site in sites]), out=projected[: len(sites) * n])
@@ -92,7 +92,7 @@ def trace_tables(
     return rows.tables()
 
 
-def is_handed_on(states: TracedStates, layer: int) -> bool:
+def is_stream_handed_on(states: TracedStates, layer: int) -> bool:
     """Whether this layer reads what the layer before it left, to the bit, so that the logit lens of both is one."""
     return torch.equal(states.sites["resid_pre"][layer], states.sites["resid_post"][layer - 1])
 
@@ -122,9 +122,9 @@ def add_trace(rows: Rows, states: TracedStates, logits: Tensor, final: Tensor, r
         run_id=np.full(len(final), run_id, np.int32),
         position_id=states.position_ids,
         final_token_id=ints(final),
-        final_prob=floats(at(probs, final)),
-        next_token_prob=of_next(states.next_token_ids, at(probs, following)),
-        next_token_rank=of_next(states.next_token_ids, rank_of(logits, following).int()),
+        final_prob=floats(pick_values(probs, final)),
+        next_token_prob=next_token_column(states.next_token_ids, pick_values(probs, following)),
+        next_token_rank=next_token_column(states.next_token_ids, rank_of(logits, following).int()),
     )
 
 
@@ -136,7 +136,7 @@ def add_lens(rows: Rows, states: TracedStates, layer: int, site: str, lens: Lens
         "logit_lens_token",
         position_id=np.repeat(states.position_ids, k),
         layer=np.full(len(lens.top) * k, layer, np.int16),
-        site=same(site, len(lens.top) * k),
+        site=constant_column(site, len(lens.top) * k),
         **lens.tokens,
     )
 
@@ -208,7 +208,7 @@ def add_scores(
         "sub_update",
         position_id=np.repeat(states.position_ids, k),
         layer=np.full(n * k, layer, np.int16),
-        selection=same(selection, n * k),
+        selection=constant_column(selection, n * k),
         rank=np.tile(np.arange(1, k + 1, dtype=np.int16), n),
         neuron=ints(neurons).ravel(),
         coefficient=floats(m).ravel(),
@@ -235,4 +235,4 @@ def random_others(position_ids: np.ndarray, layer: int, dominant: np.ndarray, d_
 
 def place(states: TracedStates, layer: int, site: str) -> dict[str, object]:
     n = len(states.position_ids)
-    return {"position_id": states.position_ids, "layer": np.full(n, layer, np.int16), "site": same(site, n)}
+    return {"position_id": states.position_ids, "layer": np.full(n, layer, np.int16), "site": constant_column(site, n)}

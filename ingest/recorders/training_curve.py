@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from ingest.model.reference.probe import Probe as Check
 from ingest.model.reference.probe import curve
-from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.plans import Basis, CostSample, Plan, Work
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker
 
@@ -24,10 +24,10 @@ class TrainingCurve(Work):
 
         yield Plan(basis.request.weights_settings(), [len(checks)], "checks", jobs)
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         return {"training_curve": len(curve(probe.request.model))}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         return 0.0
 
 

@@ -10,24 +10,24 @@ import pyarrow as pa
 
 from ingest.acting.bootstrap import cluster_interval
 from ingest.model.models import Model
-from ingest.recorders.linear_probe import standardised
-from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.linear_probe import standardise_states
+from ingest.recorders.plans import Basis, CostSample, Plan, Work
 from ingest.recorders.reading import n_tokens, read_batch
-from ingest.recorders.structural_probe import BATCH, fitted, predicted, timed_step
+from ingest.recorders.structural_probe import BATCH, fit_probe, predict_squares, timed_step
 from ingest.recorders.tree_scores import (
     depth_correlation,
     distance_correlation,
     found_edges,
     over_lengths,
+    renumber_heads,
     spanning_tree,
-    without,
 )
 from ingest.recorders.word_states import Place, WordStates, places, states_of
 from ingest.request import Request
 from ingest.store.committer import work_folder
 from ingest.text.parsed import Parsed, ParsedText, depths, parsed_text, tree_distances
 from ingest.text.probed_words import MOST_WORDS, chosen_layers, chosen_ranks
-from ingest.timing import fastest
+from ingest.timing import fastest_seconds
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker
 from schema.errors import AtlasError
@@ -74,9 +74,9 @@ def gold(sentence: Parsed, target: str) -> np.ndarray:
     return tree_distances(sentence.heads) if target == "distance" else depths(sentence.heads)
 
 
-def joined(sentence: Parsed, distances: np.ndarray) -> np.ndarray:
+def word_spanning_tree(sentence: Parsed, distances: np.ndarray) -> np.ndarray:
     """Build the spanning tree of the words that are no punctuation, as `spanning_tree` gives it."""
-    heads, is_word = without(sentence.heads, sentence.is_punctuation), ~sentence.is_punctuation
+    heads, is_word = renumber_heads(sentence.heads, sentence.is_punctuation), ~sentence.is_punctuation
     start = int((sentence.heads[is_word] < 0).argmax()) if len(heads) else 0
     return spanning_tree(distances[np.ix_(is_word, is_word)], start) if len(heads) else heads
 
@@ -92,7 +92,7 @@ def scores(sentences: Sequence[Parsed], found: Sequence[np.ndarray], target: str
 
 def edges_right(sentence: Parsed, distances: np.ndarray) -> np.ndarray:
     """For each edge between words that are no punctuation whether the spanning tree has it."""
-    return found_edges(without(sentence.heads, sentence.is_punctuation), joined(sentence, distances))
+    return found_edges(renumber_heads(sentence.heads, sentence.is_punctuation), word_spanning_tree(sentence, distances))
 
 
 def root_right(sentence: Parsed, depth: np.ndarray) -> np.ndarray:
@@ -130,8 +130,8 @@ def tree_tables(
     for kind in TREE_KINDS:
         train, test = split_states(states[kind], place, of)
         for rank in ranks:
-            weights, n_epochs = fitted(train, learn, target, rank, seed)
-            found = [predicted(weights, each, target) for each in test]
+            weights, n_epochs = fit_probe(train, learn, target, rank, seed)
+            found = [predict_squares(weights, each, target) for each in test]
             said = scores(of.test, found, target)
             interval = cluster_interval(said.is_right, said.documents, seed, (0.0, 1.0))
             rows.append(
@@ -149,7 +149,7 @@ def tree_tables(
 def split_states(states: WordStates, place: Place, of: Trees) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Of each sentence, [n, d_model], of length one and then standardised by those to learn from."""
     parts = [np.concatenate([s.last for s in part]) for part in (of.train, of.test)]
-    both = standardised(*(of_length_one(states.of(place, positions)) for positions in parts))
+    both = standardise_states(*(of_length_one(states.states_at(place, positions)) for positions in parts))
     return tuple(np.split(x, np.cumsum([len(s) for s in part])[:-1]) for x, part in zip(both, (of.train, of.test), strict=True))  # type: ignore[return-value]
 
 
@@ -163,7 +163,7 @@ def edge_rows(run_id: int, place: Place, sentences: Sequence[Parsed], found: Seq
     """Edges of the spanning trees, each at the word that is further from the root of the parse."""
     rows = []
     for s, distances in zip(sentences, found, strict=True):
-        words, before = np.flatnonzero(~s.is_punctuation), joined(s, distances)
+        words, before = np.flatnonzero(~s.is_punctuation), word_spanning_tree(s, distances)
         for i in np.flatnonzero(before >= 0):
             word, other = words[i], words[before[i]]
             ends = {"word_id": s.word_ids[word], "joined_word_id": s.word_ids[other], "distance": distances[word, other]}
@@ -205,7 +205,7 @@ class TreeProbe(Work):
 
         yield Plan({**request.weights_settings(), **settings}, [1] * len(shards), "probes", jobs, text.corpus_id)
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         """Of edges at most."""
         n_places = 1 + len(chosen_layers(probe.request.options["probe_layers"], probe.model.n_layers))
         n_ranks = len(chosen_ranks(probe.request.options["tree_ranks"], probe.model.d_model))
@@ -213,7 +213,7 @@ class TreeProbe(Work):
         n_probes = len(TREE_TARGETS) * n_places
         return {"tree_task": len(TREE_TARGETS), "tree_probe": n_probes * len(TREE_KINDS) * n_ranks, "tree_edge": n_places * n_words}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         """Of fits, from one step on a batch of random sentences, and of reading the words in both models."""
         if probe.seen is None:
             return 0.0
@@ -230,10 +230,10 @@ class TreeProbe(Work):
             * (1 + len(chosen_layers(probe.request.options["probe_layers"], probe.model.n_layers)))
         )
         batch = probe.batch
-        reading = fastest(lambda: list(read_batch(probe.model, [], batch))) / sum(map(n_tokens, batch))
-        return sum(fastest(timed_step(states, rank)) for rank in ranks) * n_steps + 2 * n * reading
+        reading = fastest_seconds(lambda: list(read_batch(probe.model, [], batch))) / sum(map(n_tokens, batch))
+        return sum(fastest_seconds(timed_step(states, rank)) for rank in ranks) * n_steps + 2 * n * reading
 
-    def n_bytes(self, probe: Probe) -> int:
+    def n_bytes(self, probe: CostSample) -> int:
         """Count the bytes of the same model with random weights, and of the states of one place: as they are, standardised and in batches."""
         weights = sum(p.numel() * p.element_size() for p in probe.model.hf.parameters())
         return weights + 4 * sum(MOST_WORDS.values()) * probe.model.d_model * 4
@@ -254,7 +254,7 @@ def compute(
     reading: dict[str, Any],
 ) -> Tables:  # fmt: skip
     positions = np.concatenate([s.last for s in (*trees.train, *trees.test)])
-    states = worker.kept(run_id, lambda: states_of(worker.model, positions, seed, "tree", **reading))
+    states = worker.shared_state(run_id, lambda: states_of(worker.model, positions, seed, "tree", **reading))
     tables = tree_tables(run_id, trees, target, place, states, ranks, seed)
     progress(1)
     return tables | ({"tree_task": task_row(run_id, corpus_id, trees, target)} if place == (0, "resid_pre") else {})

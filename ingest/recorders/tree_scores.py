@@ -32,7 +32,7 @@ def found_edges(heads: np.ndarray, before: np.ndarray) -> np.ndarray:
     return (before[words] == heads[words]) | (before[heads[words]] == words)
 
 
-def without(heads: np.ndarray, is_out: np.ndarray) -> np.ndarray:
+def renumber_heads(heads: np.ndarray, is_out: np.ndarray) -> np.ndarray:
     """Heads [n] among the words that stay, numbered anew, -1 for one that is out."""
     number = np.cumsum(~is_out) - 1
     kept = heads[~is_out]

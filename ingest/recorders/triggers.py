@@ -8,14 +8,14 @@ import numpy as np
 from ingest.model.hooks import LayerRecord
 from ingest.recorders.base import Batch
 from ingest.recorders.keys import Add, CpuKeys
-from ingest.recorders.plans import Basis, Probe, Recording, Text, Work
+from ingest.recorders.plans import Basis, CostSample, Recording, Text, Work
 from ingest.recorders.reading import batches, n_tokens, read_batch
 from ingest.recorders.reads import known_triggers
 from ingest.recorders.rows import statistics_rows, trigger_rows
 from ingest.recorders.torch_keys import TorchKeys, new_keys
 from ingest.request import Request
 from ingest.text.contexts import context_numbers
-from ingest.timing import timed
+from ingest.timing import measure_seconds
 from ingest.workers.worker import Progress, Tables, Worker
 from schema.errors import AtlasError
 from schema.terms import FORMER_PASSES
@@ -82,7 +82,7 @@ def no_batch(*_: object) -> None:
 
 def kept_keys(worker: Worker, run_id: int, k: int, is_distinct: bool) -> CpuKeys | TorchKeys:
     """Find the reductions that the shards of a sweep share, and make them where no shard has asked before."""
-    return worker.kept(run_id, lambda: new_keys(worker.model, k, is_distinct))
+    return worker.shared_state(run_id, lambda: new_keys(worker.model, k, is_distinct))
 
 
 def trigger_recorder(worker: Worker, run_id: int, k: int, corpus_id: int, skip_first: int, distinct: int) -> TriggerRecorder:
@@ -128,19 +128,19 @@ class Sweep(Work):
             resume=resume,
         )
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         neurons = probe.model.n_layers * probe.model.d_ffn
         if probe.seen is None:
             return {}
         return {"neuron_statistics": neurons, "trigger": 2 * neurons * kept_triggers(probe.request, probe.seen.n_positions)}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         """By the last of up to three batches, when the first filling of the top-k is over."""
         if probe.seen is None:
             return 0.0
         recorder, each = TriggerRecorder(new_keys(probe.model, kept_triggers(probe.request, probe.seen.n_positions)), 0), 0.0
         for batch in batches(probe.sequences, probe.request.batch_tokens):
-            each = timed(partial(list, read_batch(probe.model, [(recorder, None)], batch))) / sum(map(n_tokens, batch))
+            each = measure_seconds(partial(list, read_batch(probe.model, [(recorder, None)], batch))) / sum(map(n_tokens, batch))
         return each * probe.seen.n_positions
 
 

@@ -14,8 +14,8 @@ from torch.nn.functional import cosine_similarity, normalize
 
 from ingest.model.models import Model
 from ingest.model.ranking import top_k
-from ingest.recorders.plans import Basis, Plan, Probe, Work
-from ingest.timing import timed
+from ingest.recorders.plans import Basis, CostSample, Plan, Work
+from ingest.timing import measure_seconds
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker
 
@@ -133,16 +133,18 @@ class Weights(Work):
 
         yield Plan(basis.request.weights_settings(), [1] * basis.model.n_layers, "layers", jobs)
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         neurons = probe.model.n_layers * probe.model.d_ffn
         return {"neuron": neurons, "value_token": 2 * N_TOKENS * neurons, "value_neighbour": N_NEIGHBOURS * neurons}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         units: list = []
-        return timed(lambda: units.extend(all_unit_values(probe.model))) + probe.model.n_layers * timed(lambda: weight_tables(probe.model, 0, units))
+        return measure_seconds(lambda: units.extend(all_unit_values(probe.model))) + probe.model.n_layers * measure_seconds(
+            lambda: weight_tables(probe.model, 0, units)
+        )
 
 
 def compute(worker: Worker, progress: Progress, *, run_id: int, layer: int) -> Tables:
-    tables = weight_tables(worker.model, layer, worker.kept(run_id, lambda: all_unit_values(worker.model)))
+    tables = weight_tables(worker.model, layer, worker.shared_state(run_id, lambda: all_unit_values(worker.model)))
     progress(1)
     return tables

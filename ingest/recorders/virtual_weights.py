@@ -38,7 +38,7 @@ class Largest:
 
     def add(self, layer: int, others: Tensor) -> None:
         """Those with a layer's vectors, [d_ffn, d_model]; layers come in ascending order."""
-        parts = [self.largest(part, layer, others) for part in torch.arange(len(self.mine)).split(ROWS)]
+        parts = [self.largest_weights(part, layer, others) for part in torch.arange(len(self.mine)).split(ROWS)]
         weights, indices, cosines = (torch.cat(part) for part in zip(*parts, strict=True))
         self.weights, self.others, self.cosines = (
             torch.cat(both, dim=1) for both in ((self.weights, weights), (self.others, indices), (self.cosines, cosines))
@@ -47,7 +47,7 @@ class Largest:
         self.weights, self.others, self.cosines = (x.gather(1, kept) for x in (self.weights, self.others, self.cosines))
         self.n += len(others)
 
-    def largest(self, rows: Tensor, layer: int, others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def largest_weights(self, rows: Tensor, layer: int, others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Weights, flat indices and cosines of some of the layer's neurons, [rows, N_KEPT] each."""
         mine = self.mine[rows.to(self.mine.device)]
         found = mine @ others.T

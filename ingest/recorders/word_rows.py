@@ -6,16 +6,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.plans import Basis, CostSample, Plan, Work
 from ingest.recorders.rows import text_tables
 from ingest.request import Request
-from ingest.text.conllu import Aligned
-from ingest.text.labelled import IDS_PER_CHARACTER, Word, covered, places, read_end, word_ids
+from ingest.text.conllu import AlignedFile
+from ingest.text.labelled import IDS_PER_CHARACTER, Word, covered_tokens, places, read_end, word_ids
 from ingest.text.parts import documents_of_spans
-from ingest.text.separated import separated
+from ingest.text.separated import split_words
 from ingest.text.sequences import ID_BITS, CutDocument
-from ingest.text.tagger import PREFIX, pipeline, source, tagged
-from ingest.timing import fastest
+from ingest.text.tagger import PREFIX, pipeline, source, tag_words
+from ingest.timing import fastest_seconds
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker
 from schema.key_files import file_sha256
@@ -47,7 +47,7 @@ def word_rows(documents: list[tuple[CutDocument, int]], words: Callable[[CutDocu
         ids = word_ids(all_words, first_id)
         kept = [i for i, word in enumerate(all_words) if word.end <= end]
         is_kept = set(kept)
-        begins, ends = places([all_words[i] for i in kept], covered(document))
+        begins, ends = places([all_words[i] for i in kept], covered_tokens(document))
         for i, first, last in zip(kept, begins, ends, strict=True):
             word = all_words[i]
             head = ids[word.head] if word.head is not None and word.head in is_kept else None
@@ -71,7 +71,7 @@ class Words(Work):
         source, settings = source_of(request)
 
         def jobs(run_id: int, pending: list[int]) -> Iterable[Job]:
-            aligned = Aligned(file(request)) if is_file(request) else None
+            aligned = AlignedFile(file(request)) if is_file(request) else None
             first = text.corpus_id << ID_BITS
             for i, documents in documents_of_spans(text.seen.spans, text.documents()):
                 words = aligned and [aligned.words(d.document) for d in documents]
@@ -87,25 +87,25 @@ class Words(Work):
         settings = {**request.weights_settings(), **settings, "shard_positions": request.shard_positions}
         yield Plan(settings, [span.n_positions for span in text.seen.spans], "positions", jobs, text.corpus_id)
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         """In few texts there are more words than tokens."""
         return {"word": probe.seen.n_positions} if probe.seen else {}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         """Of the tagger, from the start of the first text; a file takes next to nothing."""
         name = tagger(probe.request)
         if probe.seen is None or name is None:
             return 0.0
         nlp, text = pipeline(name), next(probe.request.open_corpus(probe.request.target.parent).documents()).text[:2000]
         n_chars, n_tokens = (sum(int(n) for n in each) for each in ([s.char_ends[-1] - s.char_starts[0] for s in probe.sequences], map(len, ids_of(probe))))
-        return fastest(lambda: tagged(nlp, text, len(text))) / max(len(text), 1) * n_chars / n_tokens * probe.seen.n_positions
+        return fastest_seconds(lambda: tag_words(nlp, text, len(text))) / max(len(text), 1) * n_chars / n_tokens * probe.seen.n_positions
 
 
-def ids_of(probe: Probe) -> list[Any]:
+def ids_of(probe: CostSample) -> list[Any]:
     return [s.token_ids for s in probe.sequences]
 
 
-def finish(aligned: Aligned | None) -> None:
+def finish(aligned: AlignedFile | None) -> None:
     if aligned is not None:
         aligned.end()
 
@@ -134,8 +134,8 @@ def compute(
         if words is not None:
             return given[document.document_id]
         if name is None:
-            return separated(document.document.text, read_end(document))
-        return tagged(worker.kept(run_id, lambda: pipeline(name)), document.document.text, read_end(document))
+            return split_words(document.document.text, read_end(document))
+        return tag_words(worker.shared_state(run_id, lambda: pipeline(name)), document.document.text, read_end(document))
 
     rows = word_rows(list(zip(documents, firsts, strict=True)), words_of, corpus_id, source)
     return {**text_tables(documents, corpus_id), "word": rows}

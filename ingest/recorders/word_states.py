@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from ingest.model.hooks import LayerRecord
-from ingest.model.loading import attention
+from ingest.model.loading import attention_code
 from ingest.model.models import Model
 from ingest.recorders.base import Batch
 from ingest.recorders.reading import batches, read_batch
@@ -60,7 +60,7 @@ class WordStates:
             )
         self.states[number, self.rows] = kept
 
-    def of(self, place: Place, position_ids: np.ndarray) -> np.ndarray:
+    def states_at(self, place: Place, position_ids: np.ndarray) -> np.ndarray:
         """States at some of the positions, [n, d_model] float32."""
         return self.states[self.number[place]][np.searchsorted(self.position_ids, position_ids)].astype(np.float32)
 
@@ -70,22 +70,22 @@ def word_states(
 ) -> WordStates:
     """States at positions of these sequences, ascending and each once."""
     found = WordStates(model, layers, position_ids, folder)
-    for _ in read_all(model, found, sequences, batch_tokens):
+    for _ in read_sequences(model, found, sequences, batch_tokens):
         pass
     return found
 
 
-def read_all(model: Model, found: WordStates, sequences: Sequence[TokenSequence], batch_tokens: int) -> Iterator[tuple[TokenSequence, ...]]:
+def read_sequences(model: Model, found: WordStates, sequences: Sequence[TokenSequence], batch_tokens: int) -> Iterator[tuple[TokenSequence, ...]]:
     for batch in batches(sequences, batch_tokens):
         yield from read_batch(model, [(found, found.position_ids)], batch)
 
 
-def untrained(model: Model, seed: int) -> Model:
+def untrained_model(model: Model, seed: int) -> Model:
     """Build the same architecture with the random weights that its training would begin with."""
     config = deepcopy(model.hf.config)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        made: Any = AutoModelForCausalLM.from_config(config, dtype=model.dtype, attn_implementation=attention(config))
+        made: Any = AutoModelForCausalLM.from_config(config, dtype=model.dtype, attn_implementation=attention_code(config))
     return replace(model, hf=made.to(model.device).eval().requires_grad_(False))
 
 
@@ -97,5 +97,5 @@ def states_of(
     positions = np.unique(position_ids)
     return {
         name: word_states(make(), layers, positions, sequences, batch_tokens, folder)
-        for name, make in ((kind, lambda: model), ("untrained", lambda: untrained(model, seed)))
+        for name, make in ((kind, lambda: model), ("untrained", lambda: untrained_model(model, seed)))
     }

@@ -12,10 +12,10 @@ from scipy.stats import spearmanr
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ingest.recorders.plans import Basis, Plan, Probe, Work
+from ingest.recorders.plans import Basis, CostSample, Plan, Work
 from ingest.recorders.token_vectors import Space, space_of, spaces, text_tokens
 from ingest.text.word_tests import SIMILARITIES, analogies, folder, similarities, similarity_file
-from ingest.timing import fastest
+from ingest.timing import fastest_seconds
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker
 from schema.terms import ANALOGIES
@@ -45,7 +45,7 @@ class Words:
         return self.numbers[word.strip().lower()]
 
 
-def answered(space: Space, words: Words, questions: Sequence[Question]) -> Iterator[tuple[str, int, int]]:
+def answer_questions(space: Space, words: Words, questions: Sequence[Question]) -> Iterator[tuple[str, int, int]]:
     """Yield (method, right, right where the words given are answers too) of questions whose words all have a row."""
     rows = torch.tensor([[words.row(word) for word in question] for question in questions])
     numbers = torch.tensor([[words.number(word) for word in question] for question in questions])
@@ -54,7 +54,7 @@ def answered(space: Space, words: Words, questions: Sequence[Question]) -> Itera
         right, right_of_all = 0, 0
         for start in range(0, len(questions), CHUNK):
             part = slice(start, start + CHUNK)
-            scores = scored(of[method], rows[part], method).cpu()
+            scores = score_tokens(of[method], rows[part], method).cpu()
             asked = numbers[part]
             right_of_all += int((words.number_of[scores.argmax(1)] == asked[:, 3]).sum())
             for i in range(3):
@@ -63,7 +63,7 @@ def answered(space: Space, words: Words, questions: Sequence[Question]) -> Itera
         yield method, right, right_of_all
 
 
-def scored(unit: Tensor, rows: Tensor, method: str) -> Tensor:
+def score_tokens(unit: Tensor, rows: Tensor, method: str) -> Tensor:
     """Every token's score as the fourth word: unit [n, d_model], rows [m, 4] to [m, n]."""
     a, b, c = (unit[rows[:, i].to(unit.device)] for i in range(3))
     if method != "multiply":
@@ -78,7 +78,7 @@ def analogy_rows(space: Space, words: Words, sections: dict[str, list[Question]]
     for section, questions in sections.items():
         asked = [q for q in questions if all(words.row(word) is not None for word in q)]
         counts = {"n_asked": len(asked), "n_left_out": len(questions) - len(asked)}
-        for method, right, right_of_all in answered(space, words, asked) if asked else ((method, 0, 0) for method in ANALOGIES):
+        for method, right, right_of_all in answer_questions(space, words, asked) if asked else ((method, 0, 0) for method in ANALOGIES):
             found.append({"space": space.name, "section": section, "method": method, **counts, "n_right": right, "n_right_of_all": right_of_all})
     return found
 
@@ -109,15 +109,15 @@ class WordTest(Work):
 
         yield Plan(basis.request.weights_settings(), [1] * len(names), "spaces", jobs)
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         """At most: sections that no question can be asked of have none."""
         n = len(spaces(probe.model))
         return {"analogy_score": n * N_SECTIONS * len(ANALOGIES), "similarity_score": n * N_SUITES}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         """From one question, of the 19,544 that there are."""
         space = space_of(probe.model, "input", np.arange(probe.model.n_embeddings))
-        each = fastest(lambda: scored(space.unit, torch.zeros(CHUNK, 4, dtype=torch.int64), "add")) / CHUNK
+        each = fastest_seconds(lambda: score_tokens(space.unit, torch.zeros(CHUNK, 4, dtype=torch.int64), "add")) / CHUNK
         return each * 19_544 * len(ANALOGIES) * len(spaces(probe.model))
 
 

@@ -30,7 +30,7 @@ from ingest.store.load import load_shard, loaded_shards
 from ingest.store.shards import Folder, Shard, Staging, remove, remove_staged
 from ingest.store.snapshot import publish
 from schema.errors import AtlasError, Locked
-from schema.open.locks import is_at, require_locks
+from schema.open.locks import is_handle_at, require_locks
 
 PUBLISH_SHARE = 20
 """A snapshot is published during a run once this many times the last publication's duration has gone by."""
@@ -74,7 +74,7 @@ class FileStore:
 
     @property
     def staging(self) -> Folder:
-        return Folder(staging(self.work))
+        return Folder(staging_folder(self.work))
 
     def load(self, shard: Shard) -> None:
         load_shard(self.con, shard)
@@ -114,7 +114,7 @@ class Committer:
 
 
 @contextmanager
-def held(target: Path) -> Iterator[Path]:
+def lock_work_folder(target: Path) -> Iterator[Path]:
     """Hold the working folder of an atlas, for this process alone; made if there is none. Raises Locked, with the PID, if another has it.
 
     The lock is the operating system's and ends with its process, however that ends.
@@ -142,7 +142,7 @@ def held(target: Path) -> Iterator[Path]:
                 raise Locked(f"{target} is being made by another process: {holder(lock)}. Wait for it, or stop it.") from error
             except OSError as error:
                 raise AtlasError(f"cannot lock {work}, without which two ingests at once would write into each other: {error.strerror}") from error
-            if is_at(lock.fileno(), work / "lock"):
+            if is_handle_at(lock.fileno(), work / "lock"):
                 require_locks(work / "lock")
                 check_own(work)
                 if os.fstat(lock.fileno()).st_size and not HOLDER.fullmatch(holder(lock)):
@@ -156,10 +156,10 @@ def held(target: Path) -> Iterator[Path]:
 
 
 def check_free(target: Path) -> None:
-    """Raise Locked, as `held`, if another process has the working folder."""
+    """Raise Locked, as `lock_work_folder`, if another process has the working folder."""
     work = work_folder(target)
     if (work / "lock").exists() or work.is_symlink() or work.is_file():
-        with held(target):
+        with lock_work_folder(target):
             pass
 
 
@@ -211,7 +211,7 @@ def remove_work(work: Path) -> None:
 
     What somebody has put there meanwhile stays, and the folder with it.
     """
-    remove_staged(staging(work))
+    remove_staged(staging_folder(work))
     for path in work.iterdir():
         if is_own(path) and path.name not in ("lock", "shards"):
             remove(path)
@@ -220,7 +220,7 @@ def remove_work(work: Path) -> None:
         work.rmdir()
 
 
-def staging(work: Path) -> Path:
+def staging_folder(work: Path) -> Path:
     """Where shards wait to be loaded: a folder for each worker."""
     return work / "shards"
 
@@ -231,7 +231,7 @@ def recover(store: Store) -> None:
     One of a run that is not known is removed, and one that comes after another where the other is lost: they are computed again, with their run or together.
     """
     runs = {run_id for (run_id,) in store.con.execute("SELECT r.run_id FROM run AS r").fetchall()}
-    for shard in sorted(store.staging.waiting(), key=lambda shard: len(shard.after)):
+    for shard in sorted(store.staging.waiting_shards(), key=lambda shard: len(shard.after)):
         is_next = shard.run_id in runs and all(other in loaded_shards(store.con, run_id) for run_id, other in shard.after)
         if is_next and shard.shard_id not in loaded_shards(store.con, shard.run_id):
             store.load(shard)

@@ -16,13 +16,13 @@ from ingest.store.committer import work_folder
 from schema.durable import put_in_place
 from schema.errors import AtlasError, NotAnAtlas
 from schema.open.companion import attach_file
-from schema.open.kinds import Beside, kinds
-from schema.open.logs import has_log, log_of, ways
+from schema.open.kinds import Companion, kinds
+from schema.open.logs import has_log, log_of, suggest_log_remedy
 from schema.open.names import left_names, remove_left
 from schema.open.store import is_duckdb, open_reader, open_writer, refuse_name
-from schema.patient import held_back
+from schema.patient import defer_interrupts
 from schema.plain import check_plain
-from schema.reading_back import read_apart
+from schema.reading_back import read_in_subprocess
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Finding:
     removes: tuple[str, ...] = ()
 
 
-def waiting(n: int) -> Finding:
+def waiting_shards_finding(n: int) -> Finding:
     """Shards that were computed and not loaded, of a file or a lake."""
     return Finding(f"shards that wait to be loaded: {n}", "run the ingest again: it goes on with them", is_fault=False)
 
@@ -56,50 +56,50 @@ def findings(target: Path) -> Iterator[Finding]:
         raise NotAnAtlas(f"{target} is not an atlas: it is no DuckDB file, and no folder {work} says that it was one. Nothing is done to it.")
     # or its name would pass for damage
     refuse_name(target)
-    yield from of_snapshot(target, work)
-    yield from of_beside(target)
-    yield from of_space(target)
-    yield from of_names(target)
+    yield from snapshot_findings(target, work)
+    yield from companion_findings(target)
+    yield from space_findings(target)
+    yield from left_name_findings(target)
 
 
 def fault(path: Path) -> str | None:
     """Find what is wrong with a database by reading it from end to end, None if nothing is. Raises Locked if another process writes to it."""
-    (found,) = read_apart([path])
+    (found,) = read_in_subprocess([path])
     return next(iter(found.faults), None)
 
 
-def of_snapshot(target: Path, work: Path) -> Iterator[Finding]:
+def snapshot_findings(target: Path, work: Path) -> Iterator[Finding]:
     if has_log(target):
-        yield Finding(f"{log_of(target)}: somebody has written to the published atlas, which ingest never does", ways(target))
+        yield Finding(f"{log_of(target)}: somebody has written to the published atlas, which ingest never does", suggest_log_remedy(target))
     elif target.exists():
-        (found,) = read_apart([target])
+        (found,) = read_in_subprocess([target])
         if found.faults:
             again = "run the ingest again" if not (work / "atlas.duckdb").exists() else f"run the ingest again: it goes on from {work}"
             what = f"{target} does not read back as it was written: {found.faults[0]}"
-            yield Finding(what, f"rename it to {aside(target)}, then {again}", partial(rename, target, aside(target)))
+            yield Finding(what, f"rename it to {find_aside_path(target)}, then {again}", partial(rename, target, find_aside_path(target)))
             return
         yield from (Finding(wrong, "run the ingest again, with --keys as before: it writes the file anew") for wrong in found.key_faults)
         try:
             check_plain(target)
-            held_back(lambda: open_reader(target)).close()
+            defer_interrupts(lambda: open_reader(target)).close()
         except NotAnAtlas as error:
             yield Finding(str(error), "nothing is wrong with the file itself")
 
 
-def of_beside(target: Path) -> Iterator[Finding]:
+def companion_findings(target: Path) -> Iterator[Finding]:
     for kind in kinds():
         path = kind.path(target)
         if has_log(path):
-            yield Finding(f"{log_of(path)}: somebody has written to the {kind.name}, which `{kind.changed_by}` does not do so", ways(path))
+            yield Finding(f"{log_of(path)}: somebody has written to the {kind.name}, which `{kind.changed_by}` does not do so", suggest_log_remedy(path))
         elif path.exists() and (wrong := fault(path)):
             yield Finding(
                 f"{path} does not read back as it was written: {wrong}", f"{kind.name} are never touched: restore the file from a backup, or {kind.again}"
             )
-        elif path.exists() and (wrong := unread(path, kind)):
+        elif path.exists() and (wrong := attach_fault(path, kind)):
             yield Finding(wrong, f"{kind.name} are never touched: nothing is wrong with the file itself")
 
 
-def unread(path: Path, kind: Beside) -> str | None:
+def attach_fault(path: Path, kind: Companion) -> str | None:
     """Why a whole file beside an atlas is not read, None if it is."""
     try:
         with closing(open_writer(":memory:")) as con:
@@ -109,20 +109,20 @@ def unread(path: Path, kind: Beside) -> str | None:
     return None
 
 
-def of_space(target: Path) -> Iterator[Finding]:
+def space_findings(target: Path) -> Iterator[Finding]:
     needed = target.stat().st_size if target.exists() else 0
     free = shutil.disk_usage(target.resolve().parent).free
     if free < needed:
         yield Finding(f"{target.resolve().parent} has {free / 1e6:,.0f} MB free, and the next snapshot needs about {needed / 1e6:,.0f} MB", "free some space")
 
 
-def of_names(target: Path) -> Iterator[Finding]:
+def left_name_findings(target: Path) -> Iterator[Finding]:
     """Second names of the snapshot, made while it was opened, that a killed reader has left."""
     for folder in left_names(target):
         yield Finding(f"{folder} is left from a reader that was killed", "remove it", partial(remove_left, folder), removes=(str(folder),))
 
 
-def aside(path: Path) -> Path:
+def find_aside_path(path: Path) -> Path:
     """Find a name for what is set aside that nothing has yet, nor a log of it."""
     names = (path.with_name(f"{path.name}.damaged{'' if i == 0 else i}") for i in range(1000))
     return next(name for name in names if not any(os.path.lexists(each) for each in (name, log_of(name))))

@@ -30,7 +30,7 @@ def doctor(target: Path, repair: bool, dry_run: bool, claim: bool) -> None:
     repair = repair and not dry_run
     if claim and not is_lake(target):
         raise click.UsageError(f"--claim is for a lake, whose file ends in .lake, and not for {target}")
-    from ingest.store.committer import check_free, held, work_folder
+    from ingest.store.committer import check_free, lock_work_folder, work_folder
     from ingest.store.doctor import findings
     from ingest.store.doctor_work import work_findings
 
@@ -44,7 +44,7 @@ def doctor(target: Path, repair: bool, dry_run: bool, claim: bool) -> None:
         n_left = report(findings(target), repair, dry_run)
     else:
         # an ingest that is running has drafts that are none
-        with held(target):
+        with lock_work_folder(target):
             n_left = report(chain(findings(target), work_findings(target)), repair, dry_run)
     if n_left:
         raise AtlasError(f"{n_left} left to mend in {target}" + ("" if repair else "; --repair does what can be done"))

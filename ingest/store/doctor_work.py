@@ -9,17 +9,17 @@ from pathlib import Path
 
 import duckdb
 
-from ingest.store.committer import staging, work_folder
-from ingest.store.doctor import Finding, aside, fault, rename, waiting
+from ingest.store.committer import staging_folder, work_folder
+from ingest.store.doctor import Finding, fault, find_aside_path, rename, waiting_shards_finding
 from ingest.store.load import load_shard
 from ingest.store.shards import WHOLE, discard, drafts, read_shard, remove, verify_shard
 from ingest.store.work_file import check_belongs
 from schema.build import create_tables
 from schema.errors import AtlasError, NotAnAtlas
 from schema.open.logs import log_of
-from schema.open.older import width
-from schema.open.store import SENT, beside_all, open_unchanged, open_writer
-from schema.patient import patient
+from schema.open.older import read_d_model
+from schema.open.store import SENT, open_unchanged, open_untrusted, open_writer
+from schema.patient import make_interrupt_safe
 from schema.plain import check_plain
 from schema.release import stored_tables
 
@@ -31,35 +31,40 @@ def work_findings(target: Path) -> Iterator[Finding]:
     """Everything that is wrong with the working folder of an atlas, if there is one, one at a time."""
     work = work_folder(target)
     if work.exists():
-        yield from of_drafts(work)
-        yield from of_strays(target, staging(work))
-        yield from of_work_file(target, work)
-        yield from of_shards(staging(work), width_of(target, work))
+        yield from draft_findings(work)
+        yield from stray_findings(target, staging_folder(work))
+        yield from work_file_findings(target, work)
+        yield from shard_findings(staging_folder(work), width_of(target, work))
 
 
-def of_drafts(work: Path) -> Iterator[Finding]:
+def draft_findings(work: Path) -> Iterator[Finding]:
     """Files and shards that were being written when their writer died."""
-    begun = [*work.glob("*.tmp"), *work.glob("*.tmp.wal"), *work.glob("*.partial"), *([] if staging(work).is_symlink() else drafts(staging(work)))]
+    begun = [
+        *work.glob("*.tmp"),
+        *work.glob("*.tmp.wal"),
+        *work.glob("*.partial"),
+        *([] if staging_folder(work).is_symlink() else drafts(staging_folder(work))),
+    ]
     for draft in sorted(begun):
         yield Finding(f"{draft} was being written when its writer died", "remove it", partial(remove, draft), removes=(str(draft),))
 
 
-def of_strays(target: Path, folder: Path) -> Iterator[Finding]:
+def stray_findings(target: Path, folder: Path) -> Iterator[Finding]:
     """Find what lies among the shards and is not one."""
     if folder.is_file() or folder.is_symlink():
-        yield stray(target, folder)
-    yield from (stray(target, path) for path in within(folder, "*") if not path.is_dir() or path.is_symlink())
-    yield from (stray(target, path) for path in within(folder, "*/[!.]*") if not is_shard(path))
+        yield stray_finding(target, folder)
+    yield from (stray_finding(target, path) for path in glob_without_links(folder, "*") if not path.is_dir() or path.is_symlink())
+    yield from (stray_finding(target, path) for path in glob_without_links(folder, "*/[!.]*") if not is_shard(path))
 
 
-def within(folder: Path, pattern: str) -> list[Path]:
+def glob_without_links(folder: Path, pattern: str) -> list[Path]:
     """List what matches the pattern in the folder itself, and not where a link in it leads."""
     return sorted(path for path in folder.glob(pattern) if not folder.is_symlink() and not path.parent.is_symlink())
 
 
-def stray(target: Path, path: Path) -> Finding:
+def stray_finding(target: Path, path: Path) -> Finding:
     # beside the atlas, because ingest removes the working folder when it has done
-    kept = aside(target.with_name(f"{target.name}.{path.name}"))
+    kept = find_aside_path(target.with_name(f"{target.name}.{path.name}"))
     return Finding(f"{path} is none of the ingest's", f"move it to {kept}", partial(move, path, kept))
 
 
@@ -71,59 +76,59 @@ def is_shard(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink() and WHOLE.fullmatch(path.name) is not None
 
 
-def of_work_file(target: Path, work: Path) -> Iterator[Finding]:
+def work_file_findings(target: Path, work: Path) -> Iterator[Finding]:
     file = work / "atlas.duckdb"
     if not file.exists():
         return
     if not (wrong := fault(file)):
-        yield from of_anothers(target, file)
+        yield from foreign_file_findings(target, file)
         return
     log, place = log_of(file), BROKEN_LOG.search(wrong)
     if place is None:
-        yield set_aside(target, file, f"{file} does not read back: {wrong}")
+        yield move_aside_finding(target, file, f"{file} does not read back: {wrong}")
         return
-    end, kept = int(place[1]), aside(target.with_name(f"{target.name}.working.wal"))
+    end, kept = int(place[1]), find_aside_path(target.with_name(f"{target.name}.working.wal"))
     yield Finding(
         f"the log {log} is damaged from byte {end:,} on, as a loss of power does",
         f"keep a copy of it as {kept} and cut it there: what was loaded up to there is kept, and the ingest computes the rest again",
-        partial(cut, log, end, kept),
+        partial(cut_log, log, end, kept),
     )
 
 
-def of_anothers(target: Path, file: Path) -> Iterator[Finding]:
+def foreign_file_findings(target: Path, file: Path) -> Iterator[Finding]:
     """Find a working file that is whole, and not of this atlas."""
     try:
         check_plain(file)
-        with closing(patient(open_unchanged(file))) as con:
+        with closing(make_interrupt_safe(open_unchanged(file))) as con:
             check_belongs(con, file, target)
     except NotAnAtlas as error:
-        yield set_aside(target, file, str(error))
+        yield move_aside_finding(target, file, str(error))
 
 
-def set_aside(target: Path, file: Path, what: str) -> Finding:
+def move_aside_finding(target: Path, file: Path, what: str) -> Finding:
     # beside the atlas, as a stray
-    kept = aside(target.with_name(f"{target.name}.working"))
+    kept = find_aside_path(target.with_name(f"{target.name}.working"))
     return Finding(what, f"move it to {kept}; the ingest goes on from the last snapshot", partial(rename, file, kept))
 
 
 def width_of(target: Path, work: Path) -> int | None:
     """d_model of what is being made, None where no file says it."""
     for file in (work / "atlas.duckdb", target):
-        with suppress(AtlasError, duckdb.Error), beside_all(file) as con:
-            if (SENT, "model") in stored_tables(con) and (d_model := width(con, f"{SENT}.main.model")):
+        with suppress(AtlasError, duckdb.Error), open_untrusted(file) as con:
+            if (SENT, "model") in stored_tables(con) and (d_model := read_d_model(con, f"{SENT}.main.model")):
                 return d_model
     return None
 
 
-def of_shards(folder: Path, d_model: int | None) -> Iterator[Finding]:
+def shard_findings(folder: Path, d_model: int | None) -> Iterator[Finding]:
     n_whole = 0
-    for path in (p for p in within(folder, "*/[!.]*") if is_shard(p)):
+    for path in (p for p in glob_without_links(folder, "*/[!.]*") if is_shard(p)):
         if wrong := shard_fault(path, d_model):
             yield Finding(f"{path} is damaged: {wrong}", "remove it; the ingest computes it again", partial(discard, path), removes=(str(path),))
         else:
             n_whole += 1
     if n_whole:
-        yield waiting(n_whole)
+        yield waiting_shards_finding(n_whole)
 
 
 def shard_fault(path: Path, d_model: int | None) -> str | None:
@@ -132,7 +137,7 @@ def shard_fault(path: Path, d_model: int | None) -> str | None:
         shard = read_shard(path)
         verify_shard(shard)
         if d_model is not None:
-            with closing(patient(open_writer(":memory:"))) as con:
+            with closing(make_interrupt_safe(open_writer(":memory:"))) as con:
                 create_tables(con, d_model)
                 load_shard(con, shard)
     except AtlasError:
@@ -142,7 +147,7 @@ def shard_fault(path: Path, d_model: int | None) -> str | None:
     return None
 
 
-def cut(log: Path, end: int, copy: Path) -> None:
+def cut_log(log: Path, end: int, copy: Path) -> None:
     """Shorten a log to what makes sense, keeping the whole of it elsewhere."""
     shutil.copyfile(log, copy)
     with log.open("r+b") as file:

@@ -7,9 +7,9 @@ import duckdb
 
 from ingest.store.transaction import transaction
 from schema.build import create_tables, install_derived
-from schema.open.names import quoted
+from schema.open.names import escape_quotes
 from schema.open.store import open_writer
-from schema.patient import patient
+from schema.patient import make_interrupt_safe
 from schema.release import release_digest
 
 BUILT: dict[tuple[str, int], bytes] = {}
@@ -25,19 +25,19 @@ def lay_out(con: duckdb.DuckDBPyConnection, draft: Path, d_model: int) -> None:
     source.unlink(missing_ok=True)
     key = (release_digest(), d_model)
     if key not in BUILT:
-        build(source, d_model)
+        build_empty_atlas(source, d_model)
         BUILT[key] = source.read_bytes()
     else:
         source.write_bytes(BUILT[key])
     name = con.execute("SELECT current_database()").fetchall()[0][0]
-    con.execute(f"ATTACH '{quoted(str(source))}' AS empty (READ_ONLY)")
+    con.execute(f"ATTACH '{escape_quotes(str(source))}' AS empty (READ_ONLY)")
     con.execute(f'COPY FROM DATABASE empty TO "{name}" (SCHEMA)')
     con.execute("DETACH empty")
     source.unlink()
 
 
-def build(path: Path, d_model: int) -> None:
-    with closing(patient(open_writer(path))) as con:
+def build_empty_atlas(path: Path, d_model: int) -> None:
+    with closing(make_interrupt_safe(open_writer(path))) as con:
         with transaction(con):
             create_tables(con, d_model)
             install_derived(con)

@@ -24,7 +24,7 @@ def remove_drafts(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def take_back_lost(con: duckdb.DuckDBPyConnection, folder: Path, corpus_id: int, run_id: int, spans: Sequence[Span]) -> None:
+def reset_lost_shards(con: duckdb.DuckDBPyConnection, folder: Path, corpus_id: int, run_id: int, spans: Sequence[Span]) -> None:
     """Take the shards of lost files out of a run of a corpus, which then runs again. folder: of the files. Every file is read once."""
     files = con.execute(FILES, [corpus_id]).fetchall()
     lost = [first for first, name, sha256 in files if not (folder / name).is_file() or file_sha256(folder / name) != sha256]

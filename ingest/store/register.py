@@ -24,7 +24,7 @@ MODEL_COLUMNS = (
 )  # fmt: skip
 
 
-def is_registered(con: duckdb.DuckDBPyConnection, model: Model) -> bool:
+def check_registered_model(con: duckdb.DuckDBPyConnection, model: Model) -> bool:
     """Whether the atlas holds this model; AtlasError if it holds another, or the same in another number format."""
     found = con.execute("SELECT name, revision, dtype, weights_sha256 FROM model").fetchall()
     if not found:
@@ -40,7 +40,7 @@ def is_registered(con: duckdb.DuckDBPyConnection, model: Model) -> bool:
 
 def register_model(con: duckdb.DuckDBPyConnection, model: Model) -> None:
     """Enter the model and its vocabulary, or raise AtlasError if the atlas is of another model or number format."""
-    if is_registered(con, model):
+    if check_registered_model(con, model):
         return
     row = {c: getattr(model, c) for c in MODEL_COLUMNS}
     row |= {"model_type": model.hf.config.model_type, "dtype": model.dtype_name, "schema_version": SCHEMA_VERSION}
@@ -52,7 +52,7 @@ def register_model(con: duckdb.DuckDBPyConnection, model: Model) -> None:
     con.unregister("token_rows")
 
 
-def forget(con: duckdb.DuckDBPyConnection) -> None:
+def forget_interrupted_runs(con: duckdb.DuckDBPyConnection) -> None:
     """End what interrupted runs have left: one whose shards are all loaded is finished, and of one without any nothing is known.
 
     Either would bind who asks for something else.
@@ -90,14 +90,14 @@ def register_corpus(con: duckdb.DuckDBPyConnection, corpus_id: int, name: str, s
         insert_row(con, "corpus", {"corpus_id": corpus_id, "name": name, "split": split, "source": json.dumps(source), "revision": revision, **counts})
 
 
-def run_with(con: duckdb.DuckDBPyConnection, kind: str, corpus_id: int | None, settings: Mapping[str, object]) -> int | None:
+def find_run(con: duckdb.DuckDBPyConnection, kind: str, corpus_id: int | None, settings: Mapping[str, object]) -> int | None:
     """run_id of the run with these settings, finished or not; None if there is none.
 
     Where the model was read from is recorded and not compared: one atlas holds one model, whatever it is called.
     """
-    wanted = compared(json.loads(json.dumps(settings)))
+    wanted = comparable_settings(json.loads(json.dumps(settings)))
     found = con.execute("SELECT run_id, settings FROM run WHERE kind = ? AND corpus_id IS NOT DISTINCT FROM ?", [kind, corpus_id]).fetchall()
-    return next((run_id for run_id, stored in found if compared(json.loads(stored)) == wanted), None)
+    return next((run_id for run_id, stored in found if comparable_settings(json.loads(stored)) == wanted), None)
 
 
 def reads_of(con: duckdb.DuckDBPyConnection, tables: Sequence[str], corpus_id: int | None) -> dict[str, list[int]]:
@@ -134,17 +134,17 @@ def register_run(
 
     Raises AtlasError where a run of this kind and corpus has other settings and may not be repeated with these, or has not finished.
     """
-    there = run_with(con, kind, corpus_id, settings)
+    there = find_run(con, kind, corpus_id, settings)
     if there is not None:
         return there
     settings = json.loads(json.dumps(settings))
     found = con.execute("SELECT run_id, settings, status FROM run WHERE kind = ? AND corpus_id IS NOT DISTINCT FROM ?", [kind, corpus_id]).fetchall()
     blocking = [(run_id, json.loads(stored)) for run_id, stored, status in found if not is_repeatable or status == "running"]
     if blocking:
-        run_id, stored, settings = blocking[0][0], compared(blocking[0][1]), compared(settings)
+        run_id, stored, settings = blocking[0][0], comparable_settings(blocking[0][1]), comparable_settings(settings)
         differs = ", ".join(f"{k} was {stored.get(k)!r} and is now {settings.get(k)!r}" for k in sorted(stored | settings) if stored.get(k) != settings.get(k))
         raise AtlasError(f"run {run_id} ({kind}) of this corpus has other settings: {differs}. Use the settings it had, or ingest into a new file.")
-    # the first that is free: one that `forget` took back gets its place again
+    # the first that is free: one that `forget_interrupted_runs` took back gets its place again
     taken = {run_id for (run_id,) in con.execute("SELECT run_id FROM run").fetchall()}
     run_id = next(i for i in count() if i not in taken)
     row = {"run_id": run_id, "kind": kind, "corpus_id": corpus_id, "settings": json.dumps(settings), "seed": seed}
@@ -157,11 +157,11 @@ UNSAID = {"skip_first": 0, "distinct": 0}
 """Settings that runs of older releases do not name, and what they did."""
 
 
-def compared(settings: object) -> dict[str, object]:
+def comparable_settings(settings: object) -> dict[str, object]:
     """Reduce settings to those that tell one run from another, and add what runs of older releases do not name.
 
-    Left out are the name of the model, which `is_registered` knows by its weights, and the runs it reads from: later ones make no other run. Empty where a
-    file says something else there.
+    Left out are the name of the model, which `check_registered_model` knows by its weights, and the runs it reads from: later ones make no other run. Empty
+    where a file says something else there.
     """
     if not isinstance(settings, Mapping):
         return {}

@@ -57,7 +57,7 @@ class Staging(Protocol):
     def write(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table], after: Sequence[Sequence[int]] = ()) -> Shard:
         """Write a complete shard of some worker; whatever happens meanwhile, it is there whole or not at all."""
 
-    def waiting(self) -> list[Shard]:
+    def waiting_shards(self) -> list[Shard]:
         """Complete shards of all workers, in order."""
 
     def discard(self, shard: Shard) -> None:
@@ -73,7 +73,7 @@ class Folder:
     def write(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table], after: Sequence[Sequence[int]] = ()) -> Shard:
         return write_shard(self.path / f"worker-{worker}", run_id, shard_id, tables, after)
 
-    def waiting(self) -> list[Shard]:
+    def waiting_shards(self) -> list[Shard]:
         return staged_shards(self.path)
 
     def discard(self, shard: Shard) -> None:
@@ -111,7 +111,7 @@ def read_shard(path: Path) -> Shard:
     try:
         return shard_of(str(path), (path / "manifest.json").read_bytes())
     except OSError as error:
-        raise damaged(path, "its manifest cannot be read") from error
+        raise damaged_shard_error(path, "its manifest cannot be read") from error
 
 
 def shard_of(path: str, manifest: bytes) -> Shard:
@@ -119,7 +119,7 @@ def shard_of(path: str, manifest: bytes) -> Shard:
     try:
         found = Shard(path, **json.loads(manifest))
     except (ValueError, TypeError, RecursionError) as error:
-        raise damaged(path, "its manifest cannot be read") from error
+        raise damaged_shard_error(path, "its manifest cannot be read") from error
     is_one = (
         is_number(found.run_id, 2**31)
         and is_number(found.shard_id, 2**31)
@@ -132,7 +132,7 @@ def shard_of(path: str, manifest: bytes) -> Shard:
         and all(isinstance(key, list) and len(key) == 2 and all(map(is_number, key)) for key in found.after)
     )
     if not is_one:
-        raise damaged(path, "its manifest is not one that a worker writes")
+        raise damaged_shard_error(path, "its manifest is not one that a worker writes")
     return found
 
 
@@ -141,7 +141,7 @@ def is_number(x: object, end: int = 2**63) -> bool:
     return type(x) is int and 0 <= x < end
 
 
-def damaged(path: Path | str, what: str) -> AtlasError:
+def damaged_shard_error(path: Path | str, what: str) -> AtlasError:
     return AtlasError(f"shard {path} is damaged: {what}. `atlas doctor` removes it; the next run computes it again.")
 
 
@@ -166,7 +166,7 @@ def verify_shard(shard: Shard) -> None:
     found = {p.name for p in path.iterdir()}
     expected = {f"{name}.parquet" for name in shard.n_rows} | {"manifest.json"}
     if found != expected or files_sha256(path, shard.n_rows) != shard.sha256:
-        raise damaged(path, "its files do not match its manifest")
+        raise damaged_shard_error(path, "its files do not match its manifest")
 
 
 def staged_shards(folder: Path) -> list[Shard]:

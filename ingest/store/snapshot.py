@@ -13,7 +13,7 @@ from typing import NamedTuple
 import duckdb
 
 from ingest.store.empty import lay_out
-from ingest.store.merges import MERGES, merged, parts
+from ingest.store.merges import MERGES, merge_sql, parts
 from ingest.store.transaction import transaction
 from schema import durable
 from schema.digests import NOTHING, Digest
@@ -38,7 +38,7 @@ def publish(con: duckdb.DuckDBPyConnection, target: Path, work: Path) -> None:
         left.unlink(missing_ok=True)
     name = con.execute("SELECT current_database()").fetchall()[0][0]
     d_model = con.execute("SELECT d_model FROM model").fetchall()[0][0]
-    con.execute(f"ATTACH '{quoted(draft)}' AS snapshot ({atlas_options(d_model)})")
+    con.execute(f"ATTACH '{escape_quotes(draft)}' AS snapshot ({atlas_options(d_model)})")
     con.execute("USE snapshot.main")
     lay_out(con, draft, d_model)
     sums = add_up(con, fill_snapshot(con, name))
@@ -105,7 +105,7 @@ def fill_snapshot(con: duckdb.DuckDBPyConnection, source: str) -> dict[str, str]
             continue
         with transaction(con):  # one for all parts, so that the file's blocks fill up
             for part in parts(con, table.name, rows):
-                con.execute(f"{insert} {merged(table.name, rows)}{by_order}", part)
+                con.execute(f"{insert} {merge_sql(table.name, rows)}{by_order}", part)
         places[table.name] = f"snapshot.main.{table.name}"
     return places
 
@@ -118,7 +118,7 @@ def check_snapshot(con: duckdb.DuckDBPyConnection, draft: Path, sums: Mapping[st
     """Read every value of the new file back; raise AtlasError if a log is left, or a table cannot be read or does not add up to these sums."""
     if Path(f"{draft}.wal").exists():
         raise AtlasError(f"{draft} still has a write-ahead log after its checkpoint; it was not published")
-    con.execute(f"ATTACH '{quoted(draft)}' AS check_snapshot (READ_ONLY)")
+    con.execute(f"ATTACH '{escape_quotes(draft)}' AS check_snapshot (READ_ONLY)")
     try:
         names = con.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'check_snapshot'").fetchall()
         if missing := metadata(1).tables.keys() - {name for (name,) in names}:
@@ -133,5 +133,5 @@ def check_snapshot(con: duckdb.DuckDBPyConnection, draft: Path, sums: Mapping[st
         con.execute("DETACH check_snapshot")
 
 
-def quoted(path: Path) -> str:
+def escape_quotes(path: Path) -> str:
     return str(path).replace("'", "''")

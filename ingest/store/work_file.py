@@ -7,7 +7,7 @@ from pathlib import Path
 
 import duckdb
 
-from ingest.store.committer import remove_work, staging
+from ingest.store.committer import remove_work, staging_folder
 from ingest.store.empty import lay_out
 from ingest.store.transaction import transaction
 from ingest.text.corpora.stdin import SPOOL_NAME
@@ -15,9 +15,9 @@ from schema.durable import put_in_place
 from schema.errors import AtlasError, Locked, NotAnAtlas
 from schema.open.lake import is_lake
 from schema.open.logs import log_of
-from schema.open.older import bring_up
+from schema.open.older import upgrade_tables
 from schema.open.store import check_version, open_reader, open_writer
-from schema.patient import held_back, patient
+from schema.patient import defer_interrupts, make_interrupt_safe
 from schema.plain import check_plain
 from schema.table_digests import STORED
 
@@ -33,29 +33,29 @@ def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyCon
         if target.exists():
             shutil.copyfile(target, draft)
         else:
-            with closing(patient(open_writer(draft))) as con:
+            with closing(make_interrupt_safe(open_writer(draft))) as con:
                 lay_out(con, draft, d_model)
                 con.execute("CHECKPOINT")
         put_in_place(draft, file)
     try:
         check_plain(file)
-        con = patient(open_writer(file))
-        with undone(con):
+        con = make_interrupt_safe(open_writer(file))
+        with close_on_failure(con):
             check_belongs(con, file, target)
     except Locked:
         raise
     except AtlasError as error:
         raise AtlasError(f"{error}. `atlas doctor {target}` says what can be done.") from error
     # what it was copied from, or a stopped run, may be of an earlier release
-    with undone(con), transaction(con):
-        bring_up(con, d_model)
+    with close_on_failure(con), transaction(con):
+        upgrade_tables(con, d_model)
         # of what it was copied from: the next snapshot gets its own
         con.execute(f"DELETE FROM {STORED}")
     return con
 
 
 @contextmanager
-def undone(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+def close_on_failure(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """Close a connection if the block fails."""
     try:
         yield
@@ -69,13 +69,13 @@ def check_belongs(con: duckdb.DuckDBPyConnection, file: Path, target: Path) -> N
     check_version(con, file)
     if not target.exists():
         return
-    with closing(patient(held_back(lambda: open_reader(target)))) as published:
-        missing = contents(published) - contents(con)
+    with closing(make_interrupt_safe(defer_interrupts(lambda: open_reader(target)))) as published:
+        missing = loaded_shard_keys(published) - loaded_shard_keys(con)
     if missing:
         raise NotAnAtlas(f"{file} is not what {target} was made from: {len(missing)} of its shards are not in it")
 
 
-def contents(con: duckdb.DuckDBPyConnection) -> set[tuple[str, int, int]]:
+def loaded_shard_keys(con: duckdb.DuckDBPyConnection) -> set[tuple[str, int, int]]:
     """Weights, run and number of every shard that is loaded."""
     return set(con.execute("SELECT m.weights_sha256, s.run_id, s.shard_id FROM shard AS s, model AS m").fetchall())
 
@@ -83,13 +83,13 @@ def contents(con: duckdb.DuckDBPyConnection) -> set[tuple[str, int, int]]:
 def holds_nothing(work: Path) -> bool:
     """Whether no shard is in the committer's file, and none waits: what it says of a model and its runs then binds nobody."""
     file = work / "atlas.duckdb"
-    if any(staging(work).glob("*/[!.]*")):
+    if any(staging_folder(work).glob("*/[!.]*")):
         return False
     if not file.exists():
         return True
     with suppress(AtlasError, duckdb.Error):
         check_plain(file)
-        with closing(patient(open_writer(file))) as con:
+        with closing(make_interrupt_safe(open_writer(file))) as con:
             return con.execute("SELECT count(*) FROM shard").fetchall() == [(0,)]
     return False
 
@@ -100,7 +100,7 @@ def discard_database(file: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def leave(target: Path, work: Path) -> None:
+def remove_unused_work(target: Path, work: Path) -> None:
     """Remove the working folder of an ingest that came to nothing, but for a text from standard input: the name is free."""
     if (is_lake(target) or not target.exists()) and holds_nothing(work) and not (work / SPOOL_NAME).exists():
         remove_work(work)

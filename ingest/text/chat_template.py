@@ -59,14 +59,17 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 1 + template["seconds"], resource.RLIM_INFINITY))
         try:
             text = render(asked["messages"], asked["begins_answer"])
-            answer: dict[str, Any] = {"text": text, "roles": role_spans(text, asked["messages"], render(marked(asked["messages"]), asked["begins_answer"]))}
+            answer: dict[str, Any] = {
+                "text": text,
+                "roles": role_spans(text, asked["messages"], render(mark_messages(asked["messages"]), asked["begins_answer"])),
+            }
         except Exception as error:  # a template raises what it likes
             answer = {"error": " ".join(f"{type(error).__name__}: {error}".split())[:500]}
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
 
 
-def marked(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def mark_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Copy the messages with a mark in place of each text."""
     return [{**message, "content": f"atlasmessage{i:09}end"} if has_text(message) else dict(message) for i, message in enumerate(messages)]
 
@@ -78,7 +81,7 @@ def has_text(message: Mapping[str, Any]) -> bool:
 def role_spans(text: str, messages: Sequence[Mapping[str, Any]], skeleton: str) -> list[dict[str, object]] | None:
     """Find the characters of the text that are each message's own words; None where the template does more to one than trim it.
 
-    skeleton: the same chat rendered from `marked` messages. What stands between its marks stands between the messages.
+    skeleton: the same chat rendered from `mark_messages` messages. What stands between its marks stands between the messages.
     """
     with_text = [i for i, message in enumerate(messages) if has_text(message)]
     parts = re.split(r"atlasmessage(\d{9})end", skeleton)

@@ -12,7 +12,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerFast
 
 from ingest.text.corpora import Document
-from ingest.text.corpora.document import checked
+from ingest.text.corpora.document import require_utf8
 from schema.errors import AtlasError
 from schema.own_process import command_of
 
@@ -49,7 +49,7 @@ class TemplateProcess:
         Raises AtlasError, with the name of the chat, where there is no template, or it fails, never ends or asks for more memory than there is.
         """
         named = f"{name}: the chat template of tokenizer {self.tokenizer.name_or_path!r}"
-        self.process = self.process or started(self.tokenizer)
+        self.process = self.process or start_process(self.tokenizer)
         assert self.process.stdin and self.process.stdout
         try:
             self.process.stdin.write(json.dumps({"messages": list(messages), "begins_answer": begins_answer}) + "\n")
@@ -64,10 +64,10 @@ class TemplateProcess:
         said = json.loads(line)
         if "error" in said:
             raise AtlasError(f"{named} does not take this chat ({said['error']}); {RENDERED}")
-        return checked(name, said["text"]), said["roles"]
+        return require_utf8(name, said["text"]), said["roles"]
 
 
-def started(tokenizer: PreTrainedTokenizerFast) -> "subprocess.Popen[str]":
+def start_process(tokenizer: PreTrainedTokenizerFast) -> "subprocess.Popen[str]":
     """Start the process and tell it its template. Raises AtlasError where the tokenizer has none."""
     try:
         template = tokenizer.get_chat_template()

@@ -31,7 +31,7 @@ class Row:
 
 
 @dataclass
-class Written:
+class WrittenForm:
     """What is written in one piece, a word or several. is_glued: whether the file says that no white space follows."""
 
     form: str
@@ -45,7 +45,7 @@ class Sentence:
 
     where: str
     begins_document: bool
-    written: list[Written]
+    written: list[WrittenForm]
 
 
 def sentences(path: Path) -> Iterator[Sentence]:
@@ -75,7 +75,7 @@ def sentences(path: Path) -> Iterator[Sentence]:
         raise AtlasError(f"--words {path}: the file is not UTF-8") from error
 
 
-def pieces(path: Path, lines: list[tuple[int, str]]) -> Iterator[Written]:
+def pieces(path: Path, lines: list[tuple[int, str]]) -> Iterator[WrittenForm]:
     """Yield the written pieces of a sentence, in order. lines: each with its number."""
     piece, last = None, 0
     for number, line in lines:
@@ -89,11 +89,11 @@ def pieces(path: Path, lines: list[tuple[int, str]]) -> Iterator[Written]:
             shown = (cells[i][:40] for i in (0, 1, 6))
             raise AtlasError(f"--words {path}, line {number}: ID, FORM and HEAD are {next(shown)!r}, {next(shown)!r} and {next(shown)!r}: no CoNLL-U")
         if end:
-            piece, last = Written(cells[1], [], is_glued(cells[9])), int(end)
+            piece, last = WrittenForm(cells[1], [], lacks_space_after(cells[9])), int(end)
             yield piece
             continue
         if piece is None or int(start) > last:
-            piece, last = Written(cells[1], [], is_glued(cells[9])), int(start)
+            piece, last = WrittenForm(cells[1], [], lacks_space_after(cells[9])), int(start)
             yield piece
         piece.rows.append(row(cells))
 
@@ -102,7 +102,7 @@ def is_number(cell: str) -> bool:
     return cell.isdecimal() and len(cell) <= MOST_DIGITS
 
 
-def is_glued(misc: str) -> bool:
+def lacks_space_after(misc: str) -> bool:
     return "SpaceAfter=No" in misc.split("|")
 
 
@@ -113,7 +113,7 @@ def row(cells: list[str]) -> Row:
     return Row(int(cells[0]), pos, tag, relation, None if entity in ("O", "_") else entity, None if cells[6] == "_" else int(cells[6]))
 
 
-class Aligned:
+class AlignedFile:
     """Gives each document, asked for in order, its words. A document ends where its text does, or where the file says that another begins."""
 
     def __init__(self, path: Path) -> None:
@@ -125,8 +125,8 @@ class Aligned:
     def words(self, document: Document) -> list[Word]:
         """Find the words of a document in the file. Raises AtlasError, with sentence and place, where file and text differ."""
         text, at, n, found = document.text, 0, 0, list[Word]()
-        while self.next is not None and not (n and self.next.begins_document) and (at := skipped(text, at)) < len(text):
-            words, at = aligned(self.next, document.name, text, at, n, len(found))
+        while self.next is not None and not (n and self.next.begins_document) and (at := skip_whitespace(text, at)) < len(text):
+            words, at = align_sentence(self.next, document.name, text, at, n, len(found))
             found += words
             n += 1
             self.next = next(self.read, None)
@@ -138,13 +138,13 @@ class Aligned:
             raise AtlasError(f"--words {self.next.where} lies behind the end of the last document: is it of another text, or of more of it?")
 
 
-def aligned(sentence: Sentence, name: str, text: str, at: int, number: int, before: int) -> tuple[list[Word], int]:
+def align_sentence(sentence: Sentence, name: str, text: str, at: int, number: int, before: int) -> tuple[list[Word], int]:
     """Align a sentence to the text from a character on: its words, and where it ends. before: how many words of the document come before it."""
     spans: list[tuple[Row, int, int]] = []
     is_glued = False
     for piece in sentence.written:
-        start = at if is_glued else skipped(text, at)
-        if (end := matched(text, start, piece.form)) is None:
+        start = at if is_glued else skip_whitespace(text, at)
+        if (end := match_form(text, start, piece.form)) is None:
             stands = f"{text[start : start + 20]!r} stands" if start < len(text) else "the document has ended"
             raise AtlasError(f"--words {sentence.where} does not align: at character {start} of document {name!r} {stands}, not {piece.form!r}")
         if len(piece.rows) > IDS_PER_CHARACTER * (end - start):
@@ -158,17 +158,17 @@ def aligned(sentence: Sentence, name: str, text: str, at: int, number: int, befo
     return [Word(start, end, number, each.pos, each.tag, each.relation, each.entity, head) for (each, start, end), head in zip(spans, heads, strict=True)], at
 
 
-def skipped(text: str, at: int) -> int:
+def skip_whitespace(text: str, at: int) -> int:
     """Find the first character from `at` on that is not white space; the text's end where there is none."""
     while at < len(text) and text[at].isspace():
         at += 1
     return at
 
 
-def matched(text: str, at: int, form: str) -> int | None:
+def match_form(text: str, at: int, form: str) -> int | None:
     """Find where a form that stands at a character ends, None where it does not stand there; any white space matches that within the form."""
     for i, part in enumerate(form.split()):
-        at = skipped(text, at) if i else at
+        at = skip_whitespace(text, at) if i else at
         if not text.startswith(part, at):
             return None
         at += len(part)
@@ -177,7 +177,7 @@ def matched(text: str, at: int, form: str) -> int | None:
 
 def align_all(path: Path, documents: Iterable[Document]) -> None:
     """Raise AtlasError where a file does not align with these documents."""
-    found = Aligned(path)
+    found = AlignedFile(path)
     for document in documents:
         found.words(document)
     found.end()

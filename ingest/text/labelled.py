@@ -29,7 +29,7 @@ class Word:
 
 
 @dataclass(frozen=True, eq=False)
-class Covered:
+class CoveredTokens:
     """The tokens of a document that cover characters of it, BOS aside: all [n_tokens]."""
 
     position_ids: np.ndarray
@@ -37,20 +37,20 @@ class Covered:
     ends: np.ndarray
 
 
-def covered(document: CutDocument) -> Covered:
+def covered_tokens(document: CutDocument) -> CoveredTokens:
     ids = [s.first_position_id + np.arange(len(s.token_ids), dtype=np.int64) for s in document.sequences]
     starts, ends = ([getattr(s, name) for s in document.sequences] for name in ("char_starts", "char_ends"))
     joined = [np.concatenate([np.zeros(0, np.int64), *column]) for column in (ids, starts, ends)]
     kept = joined[1] < joined[2]
-    return Covered(*(column[kept] for column in joined))
+    return CoveredTokens(*(column[kept] for column in joined))
 
 
 def read_end(document: CutDocument) -> int:
     """Count how many characters of the document the model reads."""
-    return int(covered(document).ends.max(initial=0))
+    return int(covered_tokens(document).ends.max(initial=0))
 
 
-def places(words: Sequence[Word], tokens: Covered) -> tuple[list[int | None], list[int | None]]:
+def places(words: Sequence[Word], tokens: CoveredTokens) -> tuple[list[int | None], list[int | None]]:
     """Find the position_id of the first token that covers any of each word, and of the token that ends where it does; None where there is none.
 
     Of tokens that share a character the last one ends it: only there has the model read the whole word.

@@ -10,7 +10,7 @@ PANIC = "PanicException"
 
 
 @contextmanager
-def panics_said(what: str) -> Iterator[None]:
+def translate_panics(what: str) -> Iterator[None]:
     """Turn a panic into an AtlasError that begins with `what`."""
     try:
         yield
@@ -21,7 +21,7 @@ def panics_said(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def quiet(is_quiet: bool = True) -> Iterator[None]:
+def silence_stderr(is_quiet: bool = True) -> Iterator[None]:
     """Let nothing that this process writes to standard error be seen, also by code that is not Python."""
     if not is_quiet:
         yield

@@ -8,7 +8,7 @@ from itertools import groupby
 import duckdb
 import numpy as np
 
-from ingest.text.probed_words import divided
+from ingest.text.probed_words import split_documents
 
 MOST_WORDS = 100
 """Of a sentence; longer ones are left out."""
@@ -114,8 +114,8 @@ class ParsedText:
 
 
 def parsed_text(con: duckdb.DuckDBPyConnection, corpus_id: int, asked: str, seed: int) -> ParsedText:
-    """Read the sentences of a corpus that have a word in the sequences drawn from it. Raises AtlasError as `divided` does."""
-    parts = divided(con, corpus_id, asked, seed)
+    """Read the sentences of a corpus that have a word in the sequences drawn from it. Raises AtlasError as `split_documents` does."""
+    parts = split_documents(con, corpus_id, asked, seed)
     rows = con.execute(WORDS, {"corpus": corpus_id, "sequences": sorted(parts.sequences)}).fetchall()
     test = set(parts.test_documents.tolist())
     found = [sentence([row[2:] for row in words], document, document in test) for (document, _), words in groupby(rows, lambda row: row[:2])]

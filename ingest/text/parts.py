@@ -19,7 +19,7 @@ def sample_parts(sample: tuple[int, ...], spans: tuple[Span, ...]) -> list[np.nd
     return [part[i : i + SAMPLED_PER_SHARD] for part in np.split(np.array(sample, np.int64), starts) for i in range(0, len(part), SAMPLED_PER_SHARD)]
 
 
-def within(part: np.ndarray, span: Span) -> bool:
+def is_within_span(part: np.ndarray, span: Span) -> bool:
     """Tell whether a part of the sample lies in a span."""
     return bool(span.first_position_id <= part[0] and part[-1] < span.first_position_id + span.n_positions)
 

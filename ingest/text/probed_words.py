@@ -50,14 +50,14 @@ class ProbedWords:
 
 
 @dataclass(frozen=True, eq=False)
-class Divided:
+class DocumentSplit:
     """What is looked at of a corpus. test_documents: ids of those that are scored on; sequences: of both parts."""
 
     test_documents: np.ndarray
     sequences: set[int]
 
 
-def divided(con: duckdb.DuckDBPyConnection, corpus_id: int, asked: str, seed: int) -> Divided:
+def split_documents(con: duckdb.DuckDBPyConnection, corpus_id: int, asked: str, seed: int) -> DocumentSplit:
     """Draw the documents that are scored on, and sequences of these and of the documents that are learned from. asked: the option that asks for it.
 
     Raises AtlasError where there are no words, or fewer than two documents to divide.
@@ -65,16 +65,16 @@ def divided(con: duckdb.DuckDBPyConnection, corpus_id: int, asked: str, seed: in
     found = con.execute(SEQUENCES, {"corpus": corpus_id}).fetchnumpy()
     documents = np.unique(found["document_id"])
     if not len(documents):
-        raise AtlasError(f"{asked}: {none_of(con, corpus_id)}")
+        raise AtlasError(f"{asked}: {explain_no_words(con, corpus_id)}")
     if len(documents) < 2:
         raise AtlasError(f"{asked}: some documents are learned from and others scored on, and only one of this corpus has words")
     test = documents[np.argsort(hashes(seed, 0, documents), kind="stable")[: max(1, round(TEST_SHARE * len(documents)))]]
     in_test = np.isin(found["document_id"], test)
-    chosen = [drawn(found["sequence_id"][in_test == side], found["n"][in_test == side], seed, most) for side, most in MOST_WORDS.items()]
-    return Divided(test, set(np.concatenate(chosen).tolist()))
+    chosen = [draw_sequences(found["sequence_id"][in_test == side], found["n"][in_test == side], seed, most) for side, most in MOST_WORDS.items()]
+    return DocumentSplit(test, set(np.concatenate(chosen).tolist()))
 
 
-def none_of(con: duckdb.DuckDBPyConnection, corpus_id: int) -> str:
+def explain_no_words(con: duckdb.DuckDBPyConnection, corpus_id: int) -> str:
     """Explain why a corpus has no words that a probe can look at."""
     if con.execute("FROM run AS r WHERE r.kind = 'word' AND r.corpus_id = $corpus", {"corpus": corpus_id}).fetchall():
         return "no token ends with a word of this corpus, as far as the model reads it; those at index 0 are left out"
@@ -85,8 +85,8 @@ def none_of(con: duckdb.DuckDBPyConnection, corpus_id: int) -> str:
 
 
 def probed_words(con: duckdb.DuckDBPyConnection, corpus_id: int, tasks: tuple[str, ...], seed: int) -> tuple[ProbedWords, set[int]]:
-    """Read the words that a probe looks at, and the sequences that they are in. Raises AtlasError as `divided` does."""
-    parts = divided(con, corpus_id, f"--probe {tasks[0]}", seed)
+    """Read the words that a probe looks at, and the sequences that they are in. Raises AtlasError as `split_documents` does."""
+    parts = split_documents(con, corpus_id, f"--probe {tasks[0]}", seed)
     rows = con.execute(WORDS, {"corpus": corpus_id, "sequences": sorted(parts.sequences), "no_entity": NO_ENTITY}).fetchall()
     *numbers, texts, pos, tag, relation, entity = zip(*rows, strict=True)
     ids, of, positions = (np.array(column, np.int64) for column in numbers)
@@ -99,7 +99,7 @@ def probed_words(con: duckdb.DuckDBPyConnection, corpus_id: int, tasks: tuple[st
     return ProbedWords(ids, of, positions, types, labels, is_test), parts.sequences
 
 
-def drawn(sequence_ids: np.ndarray, n_words: np.ndarray, seed: int, most: int) -> np.ndarray:
+def draw_sequences(sequence_ids: np.ndarray, n_words: np.ndarray, seed: int, most: int) -> np.ndarray:
     """Draw sequences by the hash of the seed until they have so many words."""
     order = np.argsort(hashes(seed, 1, sequence_ids), kind="stable")
     n = int(np.searchsorted(np.cumsum(n_words[order]), most)) + 1

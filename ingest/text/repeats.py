@@ -62,7 +62,7 @@ class Repeats:
                 self.best = commonest, next(text for text in texts if text is not None)
         self.waiting, self.n_waiting = [], 0
 
-    def most(self) -> Repeat | None:
+    def commonest_stretch(self) -> Repeat | None:
         """Find the commonest stretch; None where none stands twice."""
         self.count()
         n = int(self.counts.max(initial=0))

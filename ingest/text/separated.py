@@ -13,7 +13,7 @@ LOOK_AHEAD = 4
 """Characters of the next sentence on which it depends whether one ends."""
 
 
-def separated(text: str, read: int) -> list[Word]:
+def split_words(text: str, read: int) -> list[Word]:
     """Find the words that begin in the first `read` characters. Punctuation stays with the word that it is written with."""
     starts = sentence_starts(text[: read + LOOK_AHEAD])
     words = takewhile(lambda m: m.start() < read, WORD.finditer(text))

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, processors
 from transformers import PreTrainedTokenizerFast
 
 from ingest.text.corpora import Document
-from ingest.text.panics import panics_said, quiet
+from ingest.text.panics import silence_stderr, translate_panics
 from ingest.text.sentences import sentence_starts
 from ingest.text.tokenizer_bounds import strange_patterns
 from ingest.text.tokenizer_trial import try_tokenizer
@@ -103,7 +103,7 @@ class Encoder:
         if self.is_strange and text and not self.is_tried:
             try_tokenizer(refusal, {"pipeline": self.pipeline.to_str()}, text)
             self.is_tried = True
-        with quiet(self.is_strange), panics_said(refusal):
+        with silence_stderr(self.is_strange), translate_panics(refusal):
             found = self.pipeline.encode(text, add_special_tokens=False)
         offsets = np.array(found.offsets, dtype=np.int32).reshape(-1, 2)
         starts, ends = offsets[:, 0].copy(), offsets[:, 1].copy()
@@ -144,7 +144,7 @@ def bos_token(tokenizer: PreTrainedTokenizerFast, rule: str) -> int | None:
             )
         return bos
     if rule == "auto":
-        own = own_start(tokenizer)
+        own = tokenizer_start(tokenizer)
         return own[0] if len(own) == 1 else None
     if (named := tokenizer.get_vocab().get(rule)) is None:
         raise AtlasError(
@@ -153,7 +153,7 @@ def bos_token(tokenizer: PreTrainedTokenizerFast, rule: str) -> int | None:
     return named
 
 
-def own_start(tokenizer: PreTrainedTokenizerFast) -> list[int]:
+def tokenizer_start(tokenizer: PreTrainedTokenizerFast) -> list[int]:
     """Find the tokens that the tokenizer itself puts before a text."""
     whole, bare = tokenizer("a").input_ids, tokenizer("a", add_special_tokens=False).input_ids
     return next((whole[:i] for i in range(len(whole) - len(bare) + 1) if whole[i : i + len(bare)] == bare), [])
@@ -161,7 +161,7 @@ def own_start(tokenizer: PreTrainedTokenizerFast) -> list[int]:
 
 def note_start(tokenizer: PreTrainedTokenizerFast, rule: str) -> str | None:
     """Describe to the user how sequences begin where the tokenizer begins a text otherwise than with one BOS token; None elsewhere."""
-    own = own_start(tokenizer)
+    own = tokenizer_start(tokenizer)
     if rule != "auto" or own in ([], [tokenizer.bos_token_id]):
         return None
     names = tokenizer.convert_ids_to_tokens(own)
@@ -170,7 +170,7 @@ def note_start(tokenizer: PreTrainedTokenizerFast, rule: str) -> str | None:
     return f"note: the tokenizer begins a text with {' '.join(names)}, and a sequence begins with one token at most: none is put; --bos '{names[-1]}' puts it"
 
 
-def cut(
+def cut_documents(
     documents: Iterable[Document], tokenizer: PreTrainedTokenizerFast, *, corpus_id: int, context: int, bos: str, by: str, document_tokens: int | None = None
 ) -> Iterator[CutDocument]:
     """Tokenise each document once and cut it into sequences of at most `context` tokens, BOS included; streaming.
@@ -186,10 +186,10 @@ def cut(
     room = context - (bos_id is not None)
     if room < 1:
         raise AtlasError(f"a context of {context} tokens leaves no room for text{' beside BOS' if bos_id is not None else ''}")
-    return _cut_all(documents, Encoder(tokenizer), corpus_id << ID_BITS, room, bos_id, bos, by, document_tokens)
+    return _cut_sequences(documents, Encoder(tokenizer), corpus_id << ID_BITS, room, bos_id, bos, by, document_tokens)
 
 
-def _cut_all(
+def _cut_sequences(
     documents: Iterable[Document], encoder: Encoder, first_id: int, room: int, bos_id: int | None, rule: str, by: str, limit: int | None
 ) -> Iterator[CutDocument]:
     sequence_id = position_id = first_id
@@ -220,7 +220,7 @@ def within_vocabulary(documents: Iterable[CutDocument], n_embeddings: int, model
         yield d
 
 
-def read_whole(documents: Iterable[CutDocument], context: int) -> Iterator[CutDocument]:
+def require_one_context(documents: Iterable[CutDocument], context: int) -> Iterator[CutDocument]:
     """Yield the same documents. Raises AtlasError at the first that takes more than one context: its probability would be that of pieces."""
     for d in documents:
         if len(d.sequences) != 1:
@@ -255,11 +255,11 @@ def _sequence(encoding: Encoding, start: int, end: int, bos_id: int | None, sequ
     if len(following) < len(token_ids):
         following = np.append(following, np.int32(NO_NEXT_TOKEN))
     if bos_id is not None:
-        following, token_ids = behind(token_ids[0], following), behind(bos_id, token_ids)
-        starts, ends = behind(starts[0], starts), behind(starts[0], ends)
+        following, token_ids = prepend_value(token_ids[0], following), prepend_value(bos_id, token_ids)
+        starts, ends = prepend_value(starts[0], starts), prepend_value(starts[0], ends)
     return Sequence(sequence_id, document_id, position_id, token_ids, following, starts, ends)
 
 
-def behind(first: int, others: np.ndarray) -> np.ndarray:
+def prepend_value(first: int, others: np.ndarray) -> np.ndarray:
     """Put one more before the others; np.insert takes ten times as long, which counts where documents are short."""
     return np.concatenate([np.array([first], others.dtype), others])

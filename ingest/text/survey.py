@@ -76,7 +76,7 @@ def survey(documents: Iterable[CutDocument], *, shard_positions: int | None, n_s
         left_out |= dict.fromkeys(cut.document.left_out)
         if n_sample and n:
             keys, ids = draw(keys, ids, cut, identity, n_sample, seed, one_from)
-        span = extended(span, len(spans), cut, n, n_positions)
+        span = extend_span(span, len(spans), cut, n, n_positions)
         n_documents, n_blank, n_pieces = n_documents + 1, n_blank + (not cut.sequences), n_pieces + cut.document.is_piece
         n_sequences, n_positions = n_sequences + len(cut.sequences), n_positions + n
         if span.n_positions >= size:
@@ -84,7 +84,7 @@ def survey(documents: Iterable[CutDocument], *, shard_positions: int | None, n_s
             span = None
             if shard_positions is None and len(spans) > MANY_SHARDS and size < LARGEST_SHARD:
                 size *= 2
-                spans = regrouped(spans, size)
+                spans = merge_spans(spans, size)
                 span = spans.pop() if spans[-1].n_positions < size else None
     if span and span.n_positions:
         spans.append(span)
@@ -93,10 +93,10 @@ def survey(documents: Iterable[CutDocument], *, shard_positions: int | None, n_s
         spans[-1] = replace(spans[-1], n_documents=spans[-1].n_documents + span.n_documents)
     sample = tuple(sorted(ids.tolist()))
     counts = (n_documents, n_blank, n_pieces, n_sequences, n_positions)
-    return Survey(digest.hexdigest(), *counts, tuple(spans), sample, tuple(left_out), longest, repeats.most())
+    return Survey(digest.hexdigest(), *counts, tuple(spans), sample, tuple(left_out), longest, repeats.commonest_stretch())
 
 
-def extended(span: Span | None, shard_id: int, cut: CutDocument, n: int, n_before: int) -> Span:
+def extend_span(span: Span | None, shard_id: int, cut: CutDocument, n: int, n_before: int) -> Span:
     """Add one more document to the open span; open a new span if none is open."""
     if span is None:
         first = corpus_base(cut.document_id) + n_before
@@ -104,7 +104,7 @@ def extended(span: Span | None, shard_id: int, cut: CutDocument, n: int, n_befor
     return replace(span, n_documents=span.n_documents + 1, n_positions=span.n_positions + n)
 
 
-def regrouped(spans: list[Span], size: int) -> list[Span]:
+def merge_spans(spans: list[Span], size: int) -> list[Span]:
     """Join spans of the same documents into larger ones, each of which ends once it has `size` positions."""
     found: list[Span] = []
     for s in spans:
@@ -157,7 +157,7 @@ def hashes(seed: int, layer: int, ids: np.ndarray) -> np.ndarray:
     return mix(start + ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
 
 
-def smallest(seed: int, layer: int, ids: np.ndarray, n: int) -> np.ndarray:
+def select_by_hash(seed: int, layer: int, ids: np.ndarray, n: int) -> np.ndarray:
     """Select the n ids with the smallest hash, ascending: a sample that a larger one contains."""
     return np.sort(ids[np.argsort(hashes(seed, layer, ids), kind="stable")[:n]])
 

@@ -37,7 +37,7 @@ def source(nlp: "Language", name: str) -> str:
     return f"silver: spaCy {name} {nlp.meta['version']}"
 
 
-def tagged(nlp: "Language", text: str, read: int) -> list[Word]:
+def tag_words(nlp: "Language", text: str, read: int) -> list[Word]:
     """Tag the words of the sentences in which a text's first `read` characters lie. White space is no word."""
     found: list[Word] = []
     n_sentences = 0

@@ -43,7 +43,7 @@ def check_tokenizer(file: Path) -> None:
     model = mapping(said.get("model"))
     vocabulary = model.get("vocab")
     ids = [*vocabulary.values()] if isinstance(vocabulary, dict) else []
-    check_added(listed(said.get("added_tokens")), ids)
+    check_added(list_or_empty(said.get("added_tokens")), ids)
     if (n := model.get("max_input_chars_per_word")) is not None and not 0 <= n <= MOST_WORD:
         raise ValueError(f"it looks up words of {n:,} characters, and {MOST_WORD:,} are taken at most (max_input_chars_per_word)")
     if model.get("dropout"):
@@ -53,7 +53,7 @@ def check_tokenizer(file: Path) -> None:
     check_growth(normalizer)
     for step in steps(said.get("post_processor"), "processors"):
         longest = max((len(token["ids"]) for token in mapping(step.get("special_tokens")).values()), default=0)
-        if (n := len(listed(step.get("single"))) * longest) > MOST_SPECIAL:
+        if (n := len(list_or_empty(step.get("single"))) * longest) > MOST_SPECIAL:
             raise ValueError(f"it puts up to {n:,} special tokens round a text, and {MOST_SPECIAL:,} are taken at most")
 
 
@@ -114,15 +114,15 @@ def strange_patterns(normalizer: object, pre_tokenizer: object) -> set[str]:
 
 def steps(part: object, inner: str) -> list[Step]:
     """List a part's steps, those of sequences within it among them."""
-    return list(flattened(part, inner)) if part is not None else []
+    return list(flatten_steps(part, inner)) if part is not None else []
 
 
-def flattened(part: object, inner: str) -> Iterator[Step]:
+def flatten_steps(part: object, inner: str) -> Iterator[Step]:
     step = mapping(part)
     if step.get("type") != "Sequence":
         yield step
-    for each in listed(step.get(inner)):
-        yield from flattened(each, inner)
+    for each in list_or_empty(step.get(inner)):
+        yield from flatten_steps(each, inner)
 
 
 def mapping(found: object) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def mapping(found: object) -> dict[str, Any]:
     return found
 
 
-def listed(found: object) -> list[Any]:
+def list_or_empty(found: object) -> list[Any]:
     if not isinstance(found, Iterable) or isinstance(found, str | dict):
         return []
     return list(found)

@@ -83,7 +83,7 @@ BYTE_OF = _byte_alphabet()
 
 
 def _row(token_id: int, raw: bytes | None, is_special: bool) -> dict[str, object]:
-    text = f"[unused {token_id}]" if raw is None else spelt(raw)
+    text = f"[unused {token_id}]" if raw is None else spell_bytes(raw)
     is_text = raw is not None and not is_special
     return {
         "token_id": token_id,
@@ -96,7 +96,7 @@ def _row(token_id: int, raw: bytes | None, is_special: bool) -> dict[str, object
     }
 
 
-def spelt(raw: bytes) -> str:
+def spell_bytes(raw: bytes) -> str:
     """Spell a token's bytes as text; what is no whole character, from the first such byte to the last, as ⟨F0 9F⟩, so that tokens are told apart."""
     text = raw.decode(errors="replace")
     if raw == text.encode():

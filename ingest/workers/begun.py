@@ -44,7 +44,7 @@ class Resumable(Protocol):
         """Hold that state instead."""
 
 
-class Begun:
+class ShardCheckpoint:
     """The file of one process, which reads one shard after the other. tell: called whenever all that was done is on the disk."""
 
     def __init__(self, path: Path, every: float = EVERY) -> None:
@@ -56,7 +56,7 @@ class Begun:
         """Restore the recorders from the file, and count the batches they have heard; 0 where it is of something else, of another user, or damaged."""
         self.saved_at = time.monotonic()
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, RecursionError, MemoryError, pa.ArrowException):
-            whole = read_signed(self.path)
+            whole = read_signed_file(self.path)
             found, end = memoryview(whole), whole.index(b"\n")
             header = json.loads(bytes(found[:end]))
             if header["identity"] != identity:
@@ -101,7 +101,7 @@ def open_own(path: Path) -> BinaryIO:
     return file
 
 
-def read_signed(path: Path) -> bytes:
+def read_signed_file(path: Path) -> bytes:
     """Read what a file says behind its signature. Raises OSError where it is not this user's, before more than a block of it is held."""
     with open_own(path) as file:
         if os.fstat(file.fileno()).st_size > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):

@@ -11,7 +11,7 @@ LARGEST = 1 << 25
 """Bytes, 32 MB: what glibc's threshold grows to by itself (DEFAULT_MMAP_THRESHOLD_MAX)."""
 
 
-def map_from(size: int) -> None:
+def set_mmap_threshold(size: int) -> None:
     """Let arrays of `size` bytes and more be mapped one by one, and unmapped once they are free. Set, the threshold no longer grows."""
     with suppress(AttributeError, OSError):
         library = ctypes.CDLL(None)
@@ -21,16 +21,16 @@ def map_from(size: int) -> None:
 
 
 @contextmanager
-def mapped_from(size: int) -> Iterator[None]:
+def apply_mmap_threshold(size: int) -> Iterator[None]:
     """Apply map_from() while the block runs. Afterwards no array below 32 MB is mapped, as after an hour of work without this."""
-    map_from(size)
+    set_mmap_threshold(size)
     try:
         yield
     finally:
-        map_from(LARGEST)
+        set_mmap_threshold(LARGEST)
 
 
-def give_back() -> None:
+def trim_heap() -> None:
     """Give what is free to the system: 0.7 GB after ten layers of a model of Llama-3.2-1B's shape."""
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -13,7 +13,7 @@ import torch
 
 from ingest.store.shards import Shard, Staging
 from ingest.workers.finite import NotFinite, require_finite
-from ingest.workers.memory import give_back
+from ingest.workers.memory import trim_heap
 from ingest.workers.worker import Advance, Tables, Worker
 
 Key = tuple[int, int]
@@ -37,31 +37,31 @@ class Job:
     def compute(self, worker: Worker, advance: Advance) -> dict[Key, Tables]:
         worker.drop_all_but(self.run_ids)
         tables = dict(zip(self.keys, self.function(worker, advance, **self.arguments), strict=True))
-        give_back()
+        trim_heap()
         return tables
 
 
 def job(run_id: int, shard_id: int, function: Callable[..., Tables], /, **arguments: object) -> Job:
     """Build the job of a shard that is computed by itself."""
-    return Job(((run_id, shard_id),), partial(alone, function, run_id), arguments, frozenset({run_id}))
+    return Job(((run_id, shard_id),), partial(compute_single_shard, function, run_id), arguments, frozenset({run_id}))
 
 
-def alone(function: Callable[..., Tables], of: int, worker: Worker, advance: Advance, /, **arguments: object) -> list[Tables]:
+def compute_single_shard(function: Callable[..., Tables], of: int, worker: Worker, advance: Advance, /, **arguments: object) -> list[Tables]:
     return [function(worker, partial(advance, of), **arguments)]
 
 
-def written(staging: Staging, worker: int, tables: Mapping[Key, Tables]) -> Iterator[Shard]:
+def write_shards(staging: Staging, worker: int, tables: Mapping[Key, Tables]) -> Iterator[Shard]:
     """Write the shards of a job and yield each, on disk, in order. Raises AtlasError for numbers that are not finite."""
     for of_shard in tables.values():
         for name, table in of_shard.items():
-            with advising():
+            with explain_not_finite():
                 require_finite(name, table)
     keys = list(tables)
     return (staging.write(worker, *key, tables[key], keys[:i]) for i, key in enumerate(keys))
 
 
 @contextmanager
-def advising() -> Iterator[None]:
+def explain_not_finite() -> Iterator[None]:
     """Add to a NotFinite that the block raises what may help, whatever the numbers were computed in."""
     try:
         yield
@@ -82,7 +82,7 @@ class Pool(Protocol):
         """
 
 
-class Alone:
+class LocalPool:
     """One job after the other, in this process. ahead: whether the next is computed, in a thread, while a shard is written and loaded.
 
     That pays where a GPU computes. On the processors it takes from the forward pass what it gives, and an interruption would wait for a batch.
@@ -96,7 +96,7 @@ class Alone:
         computed = self.computed_ahead(jobs, advance) if self.ahead else (each.compute(self.worker, advance) for each in jobs)
         with closing(computed):
             for tables in computed:
-                yield from written(self.staging, 0, tables)
+                yield from write_shards(self.staging, 0, tables)
 
     def computed_ahead(self, jobs: Iterable[Job], advance: Advance) -> Generator[dict[Key, Tables]]:
         """Yield each job's tables, while the thread computes those of the one after it; jobs are made here. Closed, it stops at the next progress."""

@@ -20,7 +20,7 @@ import torch
 from ingest.model.models import load_model
 from ingest.request import Request
 from ingest.store.shards import Shard, Staging
-from ingest.workers.pool import Job, Key, written
+from ingest.workers.pool import Job, Key, write_shards
 from ingest.workers.worker import Advance, Worker
 from schema.errors import AtlasError
 
@@ -37,7 +37,7 @@ SILENT = 30.0
 """Seconds after which a worker that has said nothing is not counted on."""
 
 
-class Remote:
+class RemoteWorker:
     """What runs in an actor: a worker, and a count that can be asked for while it computes."""
 
     def __init__(self, request: Request, staging: Staging, number: int, n_threads: int) -> None:
@@ -48,7 +48,7 @@ class Remote:
     def compute(self, job: Job) -> list[Shard]:
         # torch keeps this for each thread by itself, and Ray chooses the thread
         torch.set_num_threads(self.n_threads)
-        return list(written(self.staging, self.number, job.compute(self.worker, self.advance)))
+        return list(write_shards(self.staging, self.number, job.compute(self.worker, self.advance)))
 
     def advance(self, run_id: int, n: float) -> None:
         self.done[run_id] = self.done.get(run_id, 0.0) + n
@@ -95,7 +95,7 @@ class RayPool:
         n_threads = threads_each(n_workers) if address is None else 1
         needs = {"num_gpus": 1} if request.device.startswith("cuda") else {"num_cpus": n_threads}
         # apart, so that the count can be asked for while a shard is computed
-        actor = self.ray.remote(max_restarts=RESTARTS, max_task_retries=-1, concurrency_groups={"compute": 1, "ask": 1}, **needs)(Remote)
+        actor = self.ray.remote(max_restarts=RESTARTS, max_task_retries=-1, concurrency_groups={"compute": 1, "ask": 1}, **needs)(RemoteWorker)
         self.workers = [actor.remote(request, staging, i, n_threads) for i in range(n_workers)]
         self.calls: dict[Any, Call] = {}
         self.known: dict[int, dict[int, float]] = {i: {} for i in range(n_workers)}
@@ -108,7 +108,7 @@ class RayPool:
         waiting, left = iter(jobs), set[tuple[Key, ...]]()
         before = self.progress()
         while True:
-            for worker in self.free():
+            for worker in self.idle_workers():
                 job = next(waiting, None) or self.slowest(left)
                 if job is None:
                     break
@@ -118,7 +118,7 @@ class RayPool:
             if not left:
                 return
             for call in self.ray.wait(list(self.calls), timeout=POLL)[0]:
-                job, shards = self.calls.pop(call).job, self.brought(call)
+                job, shards = self.calls.pop(call).job, self.fetch_shards(call)
                 if job.keys in left:
                     left.remove(job.keys)
                     yield from shards
@@ -132,7 +132,7 @@ class RayPool:
                     advance(run_id, max(0.0, n - before[i].get(run_id, 0.0)))
             before = now
 
-    def brought(self, call: Any) -> list[Shard]:
+    def fetch_shards(self, call: Any) -> list[Shard]:
         """Fetch what a call returns. Raises what the worker raised, and AtlasError if it died more often than it may."""
         try:
             return self.ray.get(call)
@@ -150,7 +150,7 @@ class RayPool:
                 self.heard[asked[answer]] = time.monotonic()
         return dict(self.known)
 
-    def free(self) -> list[int]:
+    def idle_workers(self) -> list[int]:
         """List the workers that compute nothing."""
         busy = {call.worker for call in self.calls.values()}
         return [number for number in range(len(self.workers)) if number not in busy]

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from ingest.model.models import Model
-from ingest.workers.begun import Begun
+from ingest.workers.begun import ShardCheckpoint
 
 Tables = dict[str, pa.Table]
 """What a shard holds, by the name of the table."""
@@ -23,11 +23,11 @@ T = TypeVar("T")
 class Worker:
     """model: what it computes with. begun: where it writes what it has read of a shard, None for nowhere. states: what the shards of each run share."""
 
-    def __init__(self, model: Model, begun: Begun | None = None) -> None:
+    def __init__(self, model: Model, begun: ShardCheckpoint | None = None) -> None:
         self.model, self.begun = model, begun
         self.states: dict[int, Any] = {}
 
-    def kept(self, run_id: int, make: Callable[[], T]) -> T:
+    def shared_state(self, run_id: int, make: Callable[[], T]) -> T:
         """Get what the shards of a run share, made by the first that asks."""
         if run_id not in self.states:
             self.states[run_id] = make()

@@ -26,5 +26,5 @@ def require_one_replacement(arm: Arm, n_prompt: int) -> None:
 
 def spans(change: Intervention, n_prompt: int) -> Iterator[tuple[int, float, Intervention]]:
     assert change.positions is not None
-    for start, end in change.positions.within(n_prompt):
+    for start, end in change.positions.index_ranges(n_prompt):
         yield start, float("inf") if end is None else end, change

@@ -6,7 +6,7 @@ from typing import Any
 from schema.errors import AtlasError
 from schema.interventions.intervention import STRENGTHS, Intervention, Source, Strength
 from schema.interventions.positions import positions_of
-from schema.interventions.reading import number, read_json, shown, whole
+from schema.interventions.reading import read_json, read_number, read_whole_number, shorten_json
 from schema.interventions.sites import keys
 
 MOST_INTERVENTIONS = 1024
@@ -21,7 +21,7 @@ def parse_arm(text: str | bytes) -> tuple[Intervention, ...]:
 def arm_of(given: Any) -> tuple[Intervention, ...]:
     """Build an arm from what its JSON says: a list of objects. An empty list is an arm too, and changes nothing."""
     if not isinstance(given, list):
-        raise AtlasError(f"an arm is a list of interventions, not {shown(given)}")
+        raise AtlasError(f"an arm is a list of interventions, not {shorten_json(given)}")
     if len(given) > MOST_INTERVENTIONS:
         raise AtlasError(f"an arm of {len(given):,} interventions was given; it has at most {MOST_INTERVENTIONS:,}")
     found = []
@@ -35,31 +35,31 @@ def arm_of(given: Any) -> tuple[Intervention, ...]:
 
 def intervention_of(item: Any) -> Intervention:
     if not isinstance(item, dict):
-        raise AtlasError(f"it is {shown(item)}; an intervention is an object with site, layer, op and positions")
+        raise AtlasError(f"it is {shorten_json(item)}; an intervention is an object with site, layer, op and positions")
     site, op = (word_of(item, key) for key in ("site", "op"))
     require_keys(item, site, op)
     positions = None if op == "block" else positions_of(item["positions"], item.get("skip_first", False))
     found = Intervention(
         site,
         op,
-        layer=whole(item["layer"], "layer") if "layer" in item else None,
+        layer=read_whole_number(item["layer"], "layer") if "layer" in item else None,
         units=units_of(item["units"]) if "units" in item else None,
         positions=positions,
-        value=number(item["value"], "value") if "value" in item else None,
+        value=read_number(item["value"], "value") if "value" in item else None,
         strength=strength_of(item["strength"]) if "strength" in item else None,
         source=source_of(op, item["from"]) if "from" in item else (Source(None, None) if op == "resample" else None),
         of=of_value(item["of"]) if "of" in item else None,
         vector=vector_of(item["vector"]) if "vector" in item else None,
-        seed=whole(item["seed"], "seed", MOST_SEEDS) if "seed" in item else None,
-        corpus_id=whole(item["corpus_id"], "corpus_id") if "corpus_id" in item else None,
+        seed=read_whole_number(item["seed"], "seed", MOST_SEEDS) if "seed" in item else None,
+        corpus_id=read_whole_number(item["corpus_id"], "corpus_id") if "corpus_id" in item else None,
         edges=edges_of(item["edges"]) if "edges" in item else (),
     )
     if op == "noise" and (found.value or 0) < 0:
         raise AtlasError(f"value is {found.value:g}; of noise it is the standard deviation, from 0 on")
-    return normalised(found)
+    return normalise_site(found)
 
 
-def normalised(found: Intervention) -> Intervention:
+def normalise_site(found: Intervention) -> Intervention:
     """resid_pre of a layer is resid_post of the layer before, and is written so."""
     if found.site != "resid_pre" or not found.layer:
         return found
@@ -68,9 +68,9 @@ def normalised(found: Intervention) -> Intervention:
 
 def word_of(item: dict[str, Any], key: str) -> str:
     if not isinstance(item.get(key), str):
-        raise AtlasError(f"{key} is {shown(item.get(key))}; it is a word" if key in item else f"it has no {key}")
+        raise AtlasError(f"{key} is {shorten_json(item.get(key))}; it is a word" if key in item else f"it has no {key}")
     # a word is repeated in messages
-    return str(item[key]) if re.fullmatch(r"\w{1,40}", item[key]) else shown(item[key])
+    return str(item[key]) if re.fullmatch(r"\w{1,40}", item[key]) else shorten_json(item[key])
 
 
 def require_keys(item: dict[str, Any], site: str, op: str) -> None:
@@ -80,57 +80,57 @@ def require_keys(item: dict[str, Any], site: str, op: str) -> None:
     if missing := sorted(needed - item.keys()):
         raise AtlasError(f"{op} of {site} needs {', '.join(missing)}" + (" or strength" if missing == ["value"] and "strength" in allowed else ""))
     if unknown := sorted(item.keys() - needed - allowed):
-        raise AtlasError(f"{op} of {site} has no key {shown(unknown[0])}; it has {', '.join(sorted(needed | allowed))}")
+        raise AtlasError(f"{op} of {site} has no key {shorten_json(unknown[0])}; it has {', '.join(sorted(needed | allowed))}")
 
 
 def units_of(given: Any) -> tuple[int, ...] | None:
     if given == "all":
         return None
     if not isinstance(given, list) or not given:
-        raise AtlasError(f"units are {shown(given)}; they are a list of neurons or heads, or all")
-    return tuple(sorted({whole(unit, "unit") for unit in given}))
+        raise AtlasError(f"units are {shorten_json(given)}; they are a list of neurons or heads, or all")
+    return tuple(sorted({read_whole_number(unit, "unit") for unit in given}))
 
 
 def strength_of(given: Any) -> Strength:
     kinds = [kind for kind in STRENGTHS if isinstance(given, dict) and kind in given]
     if len(kinds) != 1:
-        raise AtlasError(f"strength is {shown(given)}; it is an object with one of {', '.join(STRENGTHS)}")
+        raise AtlasError(f"strength is {shorten_json(given)}; it is an object with one of {', '.join(STRENGTHS)}")
     kind = kinds[0]
     needed = {kind} if kind == "norm" else {kind, "corpus_id"}
     if given.keys() != needed:
-        raise AtlasError(f"strength is {shown(given)}; {kind} is given with {' and '.join(sorted(needed - {kind})) or 'nothing'} beside it")
-    return Strength(kind, number(given[kind], kind), None if kind == "norm" else whole(given["corpus_id"], "corpus_id"))
+        raise AtlasError(f"strength is {shorten_json(given)}; {kind} is given with {' and '.join(sorted(needed - {kind})) or 'nothing'} beside it")
+    return Strength(kind, read_number(given[kind], kind), None if kind == "norm" else read_whole_number(given["corpus_id"], "corpus_id"))
 
 
 def source_of(op: str, given: Any) -> Source:
     """Of patch a prompt and, where one state goes everywhere, its index; of resample a prompt."""
     allowed = {"prompt_id"} if op == "resample" else {"prompt_id", "index"}
     if not isinstance(given, dict) or "prompt_id" not in given or not given.keys() <= allowed:
-        raise AtlasError(f"from is {shown(given)}; of {op} it is an object with {' and '.join(sorted(allowed, reverse=True))}")
-    return Source(whole(given["prompt_id"], "prompt_id"), whole(given["index"], "index") if "index" in given else None)
+        raise AtlasError(f"from is {shorten_json(given)}; of {op} it is an object with {' and '.join(sorted(allowed, reverse=True))}")
+    return Source(read_whole_number(given["prompt_id"], "prompt_id"), read_whole_number(given["index"], "index") if "index" in given else None)
 
 
 def of_value(given: Any) -> tuple[int, int]:
     if not isinstance(given, list) or len(given) != 2:
-        raise AtlasError(f"of is {shown(given)}; it is [layer, neuron], whose value is added")
-    return whole(given[0], "layer of a value"), whole(given[1], "neuron of a value")
+        raise AtlasError(f"of is {shorten_json(given)}; it is [layer, neuron], whose value is added")
+    return read_whole_number(given[0], "layer of a value"), read_whole_number(given[1], "neuron of a value")
 
 
 def vector_of(given: Any) -> str:
     if not isinstance(given, str) or re.fullmatch("[0-9a-f]{64}", given) is None:
-        raise AtlasError(f"vector is {shown(given)}; it is the SHA-256 of a vector's float32 bytes, 64 hexadecimal digits")
+        raise AtlasError(f"vector is {shorten_json(given)}; it is the SHA-256 of a vector's float32 bytes, 64 hexadecimal digits")
     return given
 
 
 def edges_of(given: Any) -> tuple[tuple[int, int], ...]:
     if not isinstance(given, list) or not given:
-        raise AtlasError(f"edges are {shown(given)}; they are a list of [destination, source]")
+        raise AtlasError(f"edges are {shorten_json(given)}; they are a list of [destination, source]")
     found = set()
     for edge in given:
         if not isinstance(edge, list) or len(edge) != 2:
-            raise AtlasError(f"an edge is {shown(edge)}; it is [destination, source]")
-        destination, source = whole(edge[0], "destination"), whole(edge[1], "source")
+            raise AtlasError(f"an edge is {shorten_json(edge)}; it is [destination, source]")
+        destination, source = read_whole_number(edge[0], "destination"), read_whole_number(edge[1], "source")
         if source > destination:
-            raise AtlasError(f"the edge {shown(edge)} reads ahead; it is [destination, source], and no position reads a later one")
+            raise AtlasError(f"the edge {shorten_json(edge)} reads ahead; it is [destination, source], and no position reads a later one")
         found.add((destination, source))
     return tuple(sorted(found))

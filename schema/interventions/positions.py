@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schema.errors import AtlasError
-from schema.interventions.reading import shown, whole
+from schema.interventions.reading import read_whole_number, shorten_json
 
 NAMED = ("all", "prompt", "generated", "last", "predicting")
 """All; 0 … P-1; from P on; P-1; from P-1 on. The state at t predicts t + 1, so that `generated` leaves the first new token as it is."""
@@ -21,7 +21,7 @@ class Positions:
     ranges: tuple[tuple[int, int], ...] = ()
     is_first_skipped: bool = False
 
-    def within(self, n_prompt: int) -> list[Range]:
+    def index_ranges(self, n_prompt: int) -> list[Range]:
         """Half-open ranges of indices, for a prompt of so many tokens."""
         last = n_prompt - 1
         named: dict[str, Range] = {
@@ -43,27 +43,27 @@ class Positions:
 def positions_of(given: Any, is_first_skipped: Any) -> Positions:
     """Read positions: a name, or a list of indices and half-open ranges [first, end]. Raises AtlasError for anything else, and for an empty list."""
     if not isinstance(is_first_skipped, bool):
-        raise AtlasError(f"skip_first is {shown(is_first_skipped)}; it is true or false")
+        raise AtlasError(f"skip_first is {shorten_json(is_first_skipped)}; it is true or false")
     if isinstance(given, str) and given in NAMED:
         return Positions(given, (), is_first_skipped)
     if not isinstance(given, list) or not given:
-        raise AtlasError(f"positions are {shown(given)}; they are {', '.join(NAMED)}, or a list of indices and half-open ranges such as [4, [6, 9]]")
-    return Positions(None, merged([range_of(item) for item in given]), is_first_skipped)
+        raise AtlasError(f"positions are {shorten_json(given)}; they are {', '.join(NAMED)}, or a list of indices and half-open ranges such as [4, [6, 9]]")
+    return Positions(None, merge_ranges([range_of(item) for item in given]), is_first_skipped)
 
 
 def range_of(item: Any) -> tuple[int, int]:
     if isinstance(item, list):
         if len(item) != 2:
-            raise AtlasError(f"a range of positions is {shown(item)}; it is [first, end], its end left out")
-        start, end = whole(item[0], "first position"), whole(item[1], "end of positions")
+            raise AtlasError(f"a range of positions is {shorten_json(item)}; it is [first, end], its end left out")
+        start, end = read_whole_number(item[0], "first position"), read_whole_number(item[1], "end of positions")
         if end <= start:
-            raise AtlasError(f"the range of positions {shown(item)} is empty; it is [first, end], its end left out")
+            raise AtlasError(f"the range of positions {shorten_json(item)} is empty; it is [first, end], its end left out")
         return start, end
-    start = whole(item, "position")
+    start = read_whole_number(item, "position")
     return start, start + 1
 
 
-def merged(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def merge_ranges(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Merge ranges into those of the same indices that neither meet nor overlap, ascending."""
     found: list[tuple[int, int]] = []
     for start, end in sorted(ranges):

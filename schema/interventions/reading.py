@@ -46,7 +46,7 @@ def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for key, _ in pairs if found.pop(key, pairs) is pairs)  # taken out already
-        raise AtlasError(f"the key {shown(twice)} is given twice")
+        raise AtlasError(f"the key {shorten_json(twice)} is given twice")
     return found
 
 
@@ -54,25 +54,25 @@ def no_number(name: str) -> NoReturn:
     raise AtlasError(f"{name} is no number that JSON has")
 
 
-def shown(given: Any) -> str:
+def shorten_json(given: Any) -> str:
     """Show what was given in a message: one line, without control characters, cut."""
     text = json.dumps(given, default=str)
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def whole(given: Any, what: str, limit: int = LARGEST) -> int:
+def read_whole_number(given: Any, what: str, limit: int = LARGEST) -> int:
     """Read a whole number from 0 on, below a limit."""
     if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given < limit:
-        raise AtlasError(f"{what} is {shown(given)}; it is a whole number from 0 on, below {limit:,}")
+        raise AtlasError(f"{what} is {shorten_json(given)}; it is a whole number from 0 on, below {limit:,}")
     return given
 
 
-def number(given: Any, what: str) -> float:
+def read_number(given: Any, what: str) -> float:
     """Read a finite float64; 0 for -0."""
     try:
         found = float(given) if isinstance(given, int | float) and not isinstance(given, bool) else math.nan
     except OverflowError:
         found = math.inf
     if not math.isfinite(found):
-        raise AtlasError(f"{what} is {shown(given)}; it is a finite number")
+        raise AtlasError(f"{what} is {shorten_json(given)}; it is a finite number")
     return found + 0.0

@@ -110,7 +110,7 @@ def reckoned_value(change: Intervention, look_up: LookUp) -> float:
     layer, neuron = change.of or (change.layer, change.units[0] if change.units else None)
     assert layer is not None and neuron is not None
 
-    def looked_up(quantity: str, corpus_id: int | None) -> float:
+    def look_up_quantity(quantity: str, corpus_id: int | None) -> float:
         found = look_up(quantity, layer, neuron, corpus_id)
         if found is None:
             of = "" if corpus_id is None else f" in corpus {corpus_id}"
@@ -118,11 +118,11 @@ def reckoned_value(change: Intervention, look_up: LookUp) -> float:
         return found
 
     if change.strength is None:
-        return looked_up("mean", change.corpus_id)
+        return look_up_quantity("mean", change.corpus_id)
     kind, amount = change.strength.kind, change.strength.amount
     if kind != "norm":
-        return amount * looked_up(kind.removeprefix("times_"), change.strength.corpus_id)
-    norm = looked_up("value_norm", None)
+        return amount * look_up_quantity(kind.removeprefix("times_"), change.strength.corpus_id)
+    norm = look_up_quantity("value_norm", None)
     if norm == 0:
         raise AtlasError(f"the value of L{layer}N{neuron} is zero, and no coefficient gives it a length")
     return amount / norm

@@ -7,7 +7,7 @@ from schema.errors import AtlasError
 from schema.interventions.intervention import Intervention
 from schema.interventions.parse import intervention_of
 from schema.interventions.positions import NAMED
-from schema.interventions.reading import shown
+from schema.interventions.reading import shorten_json
 
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 FORM = re.compile(
@@ -27,11 +27,11 @@ def intervention_from(text: str, corpus_id: int) -> Intervention:
     """
     match = FORM.fullmatch(text.strip())
     if match is None:
-        raise AtlasError(f"{shown(text)} is no intervention; write one such as {EXAMPLES}")
+        raise AtlasError(f"{shorten_json(text)} is no intervention; write one such as {EXAMPLES}")
     found = {key: value for key, value in match.groupdict().items() if value is not None}
     is_head = found["kind"] in "Hh"
     if is_head and (found.keys() & {"strength", "add", "mean"} or float(found.get("set", 0)) != 0):
-        raise AtlasError(f"{shown(text)}: of a head there are =0 and *=, since what it gathers is a vector")
+        raise AtlasError(f"{shorten_json(text)}: of a head there are =0 and *=, since what it gathers is a vector")
     item = {"site": "head" if is_head else "coefficient", "layer": int(found["layer"]), "units": [int(found["unit"])]}
     return intervention_of(item | op_of(found, is_head, corpus_id) | positions_of_short(found.get("positions")))
 
@@ -54,5 +54,5 @@ def positions_of_short(text: str | None) -> dict[str, Any]:
         return {"positions": text.lower()}
     indices = [int(part) for part in text.split(":") if part.isdecimal()]
     if not indices:
-        raise AtlasError(f"positions {shown(text)} are unknown; they are {', '.join(NAMED)}, an index such as 4, or a half-open range such as 4:8")
+        raise AtlasError(f"positions {shorten_json(text)} are unknown; they are {', '.join(NAMED)}, an index such as 4, or a half-open range such as 4:8")
     return {"positions": [indices if len(indices) == 2 else indices[0]]}

@@ -18,11 +18,11 @@ import duckdb
 
 from schema.errors import AtlasError
 from schema.open.companion import attach, attach_file, require_duckdb, unreadable, write_file
-from schema.open.definitions import cache_folder, check_once, digest, hash_file, released
+from schema.open.definitions import cache_folder, check_once, digest, hash_file, released_definitions
 from schema.open.drafts import is_readable
-from schema.open.kinds import Beside, derived_sha256, filling, kinds, read_folder, sources_sha256
+from schema.open.kinds import Companion, creation_sql, derived_sha256, kinds, read_folder, sources_sha256
 from schema.open.lake import is_lake
-from schema.open.names import own_name, quoted
+from schema.open.names import escape_quotes, private_hardlink
 from schema.open.store import LOCKED, STORAGE_VERSION, open_writer
 from schema.table_digests import STORED
 
@@ -58,12 +58,12 @@ def attach_beside(con: duckdb.DuckDBPyConnection, path: Path, others: "Mapping[s
 
     def fill() -> None:
         for kind in blank:
-            con.execute(filling(kind))
+            con.execute(creation_sql(kind))
 
     return fill
 
 
-def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Beside, others: "pa.Table | None") -> bool:
+def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Companion, others: "pa.Table | None") -> bool:
     """Whether what was attached is still to be filled."""
     # for DuckDB names that differ in case are one, and what is in the atlas would be read as what lies beside it
     if not is_lake(path) and path.name.partition(".")[0].lower() == kind.name:
@@ -72,18 +72,18 @@ def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Beside, others
     if not target.exists() or not is_readable(target):
         return not attach_kept(con, kind) and attach(con, ":memory:", kind.name, "READ_WRITE")
     with as_of_this_release(target, kind, others) as file:
-        attach(con, quoted(file), kind.name, "READ_ONLY")
+        attach(con, escape_quotes(file), kind.name, "READ_ONLY")
     return False
 
 
-def attach_kept(con: duckdb.DuckDBPyConnection, kind: Beside) -> bool:
+def attach_kept(con: duckdb.DuckDBPyConnection, kind: Companion) -> bool:
     """Whether empty tables of the user's cache are attached, by this connection or another to the same atlas."""
     # what DuckDB raises depends on what is wrong with a disk, a name or a file, on what is shut already, and on its version
     with suppress(AtlasError, OSError, ValueError, RuntimeError, duckdb.Error):
-        kept = kept_blank(kind.name, filling(kind))
-        with own_name(kept) as own:
+        kept = cached_empty_companion(kind.name, creation_sql(kind))
+        with private_hardlink(kept) as own:
             try:
-                is_first = attach(con, quoted(own), kind.name, "READ_ONLY")
+                is_first = attach(con, escape_quotes(own), kind.name, "READ_ONLY")
             except (duckdb.IOException, duckdb.SerializationException) as error:
                 # made again by the next opening; on a file system without locks every one would make it
                 if LOCKED not in str(error):
@@ -97,7 +97,7 @@ def attach_kept(con: duckdb.DuckDBPyConnection, kind: Beside) -> bool:
     return False
 
 
-def is_blank(con: duckdb.DuckDBPyConnection, kind: Beside) -> bool:
+def is_blank(con: duckdb.DuckDBPyConnection, kind: Companion) -> bool:
     """Whether what is attached holds the one row that says what it is, and no other."""
     try:
         labelled = con.execute(f"SELECT l.version, l.derived_sha256 FROM {kind.name}.{kind.label} AS l").fetchall()
@@ -108,20 +108,22 @@ def is_blank(con: duckdb.DuckDBPyConnection, kind: Beside) -> bool:
 
 
 @contextmanager
-def as_of_this_release(target: Path, kind: Beside, others: "pa.Table | None" = None) -> Iterator[Path]:
+def as_of_this_release(target: Path, kind: Companion, others: "pa.Table | None" = None) -> Iterator[Path]:
     """Give the file another name, or, where its views and questions are not this release's, copy its rows to one with those, without `others`.
 
     It is looked at apart from any atlas.
     """
     require_duckdb(target, kind)
-    with own_name(target) as own:
+    with private_hardlink(target) as own:
         hashed = hash_file(own)
         with closing(open_writer(":memory:")) as con:
             attach_file(con, target, kind, own=own)
             try:
                 is_current = con.execute(f"SELECT derived_sha256 FROM {kind.name}.{kind.label} LIMIT 2").fetchall() == [(derived_sha256(kind),)]
                 sources = sources_sha256(kind)
-                is_current = is_current and check_once(sources, own, hashed, lambda: defined(con, kind) == released(sources, lambda: defined_of_release(kind)))
+                is_current = is_current and check_once(
+                    sources, own, hashed, lambda: describe_definitions(con, kind) == released_definitions(sources, lambda: describe_release_definitions(kind))
+                )
             except duckdb.Error as error:
                 raise unreadable(target, kind, error) from error
         if is_current and others is None:
@@ -133,25 +135,25 @@ def as_of_this_release(target: Path, kind: Beside, others: "pa.Table | None" = N
         yield copy
 
 
-def defined(con: duckdb.DuckDBPyConnection, kind: Beside) -> str:
+def describe_definitions(con: duckdb.DuckDBPyConnection, kind: Companion) -> str:
     """Write down what the attached file defines: its tables as DuckDB writes them, with types and constraints, and its views and questions."""
     # not as a parameter: to bind one DuckDB imports pandas, which takes as long as opening, and loses a Ctrl-C meanwhile
     tables = con.execute(TABLES.format(kind.name)).fetchall()
     return digest(con, kind.name, read_folder(kind.folder / "views").keys() | kind.questions().keys()) + " ".join(sql for (sql,) in tables)
 
 
-def defined_of_release(kind: Beside) -> str:
+def describe_release_definitions(kind: Companion) -> str:
     with closing(open_writer(":memory:")) as con, tempfile.TemporaryDirectory(prefix="atlas-") as folder:
-        file = quoted(Path(folder) / f"{kind.name}.duckdb")
+        file = escape_quotes(Path(folder) / f"{kind.name}.duckdb")
         # written and read, as in `digest_of_release`
         con.execute(f"ATTACH '{file}' AS {kind.name} (STORAGE_VERSION '{STORAGE_VERSION}')")
-        con.execute(filling(kind))
+        con.execute(creation_sql(kind))
         con.execute(f"DETACH {kind.name}")
         con.execute(f"ATTACH '{file}' AS {kind.name} (READ_ONLY)")
-        return defined(con, kind)
+        return describe_definitions(con, kind)
 
 
-def kept_blank(name: str, filling: str) -> Path:
+def cached_empty_companion(name: str, filling: str) -> Path:
     """Keep a file with what `filling` creates in a database of that name, made where it is not there yet.
 
     Raises OSError, ValueError, RuntimeError or duckdb.Error where nothing can be kept: on a full disk, in another user's folder, under a name that DuckDB
@@ -162,13 +164,13 @@ def kept_blank(name: str, filling: str) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
         remove_old(file.parent)
         with tempfile.TemporaryDirectory(prefix=DRAFT, dir=file.parent) as folder:
-            built(Path(folder) / file.name, name, filling).replace(file)
+            build_empty_companion(Path(folder) / file.name, name, filling).replace(file)
     return file
 
 
-def built(draft: Path, name: str, filling: str) -> Path:
+def build_empty_companion(draft: Path, name: str, filling: str) -> Path:
     with closing(open_writer(":memory:")) as con:
-        con.execute(f"ATTACH '{quoted(draft)}' AS {name} (BLOCK_SIZE {SMALLEST})")
+        con.execute(f"ATTACH '{escape_quotes(draft)}' AS {name} (BLOCK_SIZE {SMALLEST})")
         con.execute(filling)
         con.execute(f"DETACH {name}")
     return draft

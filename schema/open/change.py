@@ -18,10 +18,10 @@ import duckdb
 
 from schema.durable import put_in_place
 from schema.errors import AtlasError
-from schema.open.companion import attach_blank, attach_draft, attach_file, columns, fill
-from schema.open.drafts import copied, owner, remove_left
-from schema.open.kinds import Beside
-from schema.open.locks import alone
+from schema.open.companion import attach_blank, attach_draft, attach_file, columns, fill_companion
+from schema.open.drafts import copy_to_draft, owner, remove_left
+from schema.open.kinds import Companion
+from schema.open.locks import hold_lock_file
 from schema.open.logs import check_log
 from schema.open.opening import open_with_beside
 from schema.open.store import open_writer
@@ -44,7 +44,7 @@ ONE_AT_A_TIME = Lock()
 
 
 @contextmanager
-def changing(kind: Beside, path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
+def change_companion(kind: Companion, path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open the file beside the atlas at `path` as the database of its kind, to be changed; the change is kept if the block ends well.
 
     Waits for whoever else changes one. Raises Locked if another process does so all the while, and AtlasError if it has a log, cannot be written or replaced.
@@ -52,7 +52,7 @@ def changing(kind: Beside, path: Path | str) -> Iterator[duckdb.DuckDBPyConnecti
     target = kind.file(path)
     check_log(target)
     refusal = f"{target.name} is in use: another process is changing the {kind.name}. Wait for it."
-    with ONE_AT_A_TIME, alone(target.with_name(f"{target.name}.lock"), refusal):
+    with ONE_AT_A_TIME, hold_lock_file(target.with_name(f"{target.name}.lock"), refusal):
         # of changes that died
         remove_left(target)
         # where nobody else may rename anything: DuckDB opens by name
@@ -62,18 +62,18 @@ def changing(kind: Beside, path: Path | str) -> Iterator[duckdb.DuckDBPyConnecti
                 with closing(open_writer(":memory:")) as con:
                     attach_draft(con, whole, kind)
                     refuse_unknown(con, target, kind)
-                    fill(con, target, kind)
+                    fill_companion(con, target, kind)
                     yield con
                     store_digests(con, kind.name, digest_tables(con, kind.name))
                     con.execute(f"CHECKPOINT {kind.name}")
                     con.execute(f"DETACH {kind.name}")
             except duckdb.OperationalError as error:
-                raise unwritten(target, error) from error
+                raise unwritten_error(target, error) from error
             try:
-                with copied(whole, target, target if target.exists() else Path(path)) as draft:
+                with copy_to_draft(whole, target, target if target.exists() else Path(path)) as draft:
                     replace_file(draft, target)
             except OSError as error:
-                raise unwritten(target, error) from error
+                raise unwritten_error(target, error) from error
 
 
 def insert_rows(con: duckdb.DuckDBPyConnection, table: str, rows: "pa.Table", **ids: int) -> None:
@@ -85,14 +85,14 @@ def insert_rows(con: duckdb.DuckDBPyConnection, table: str, rows: "pa.Table", **
         con.unregister("new_rows")
 
 
-def unwritten(target: Path, error: Exception) -> AtlasError:
+def unwritten_error(target: Path, error: Exception) -> AtlasError:
     return AtlasError(f"{target} is as it was, for it cannot be written: {str(error).splitlines()[0]}")
 
 
 @contextmanager
-def changing_own(kind: Beside, path: Path | str) -> Iterator[tuple[duckdb.DuckDBPyConnection, duckdb.DuckDBPyConnection]]:
-    """As `changing`, and beside it the atlas opened anew: of the same rows that shows its own, and what is of another model or text is not to be changed."""
-    with changing(kind, path) as writer, closing(open_with_beside(path)) as own:
+def change_companion_with_atlas(kind: Companion, path: Path | str) -> Iterator[tuple[duckdb.DuckDBPyConnection, duckdb.DuckDBPyConnection]]:
+    """Do as `change_companion`, with the atlas opened anew beside it: it tells whether the rows are of its model and text."""
+    with change_companion(kind, path) as writer, closing(open_with_beside(path)) as own:
         yield writer, own
 
 
@@ -109,7 +109,7 @@ def replace_file(draft: Path, target: Path) -> None:
         ) from error
 
 
-def refuse_unknown(con: duckdb.DuckDBPyConnection, former: Path, kind: Beside) -> None:
+def refuse_unknown(con: duckdb.DuckDBPyConnection, former: Path, kind: Companion) -> None:
     """Raise AtlasError for a file with tables or columns that this release does not know, in whatever schema: a change would drop them."""
     if not former.exists():
         return
@@ -123,7 +123,7 @@ def refuse_unknown(con: duckdb.DuckDBPyConnection, former: Path, kind: Beside) -
 
 
 @cache
-def known_columns(kind: Beside) -> frozenset[tuple[str, str]]:
+def known_columns(kind: Companion) -> frozenset[tuple[str, str]]:
     with closing(open_writer(":memory:")) as con:
         attach_blank(con, kind)
         return frozenset(columns(con, kind.name))

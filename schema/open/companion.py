@@ -10,8 +10,8 @@ import duckdb
 
 from schema.damage import describe_damage
 from schema.errors import NO_SPACE, AtlasError, Locked
-from schema.open.kinds import Beside, filling
-from schema.open.names import OPENING, own_name, quoted
+from schema.open.kinds import Companion, creation_sql
+from schema.open.names import OPENING, escape_quotes, private_hardlink
 from schema.open.others import leave_out
 from schema.open.store import LOCKED, STORAGE_VERSION, is_sqlite, lock_holder, open_writer
 from schema.release import stored_tables
@@ -33,26 +33,26 @@ def attach(con: duckdb.DuckDBPyConnection, file: str, name: str, mode: str) -> b
     return True
 
 
-def attach_blank(con: duckdb.DuckDBPyConnection, kind: Beside) -> None:
+def attach_blank(con: duckdb.DuckDBPyConnection, kind: Companion) -> None:
     """Attach tables and questions with no rows, in memory."""
     if attach(con, ":memory:", kind.name, "READ_WRITE"):
-        con.execute(filling(kind))
+        con.execute(creation_sql(kind))
 
 
-def require_duckdb(target: Path, kind: Beside) -> None:
+def require_duckdb(target: Path, kind: Companion) -> None:
     """Raise AtlasError for a folder, a pipe or a file of SQLite's, before anything of it is opened."""
     if not target.is_file() or is_sqlite(target):
         raise AtlasError(f"cannot read the {kind.name} in {target}: it is no DuckDB file. Move it away to go on without them.")
 
 
-def attach_file(con: duckdb.DuckDBPyConnection, target: Path, kind: Beside, name: str | None = None, own: Path | None = None) -> None:
+def attach_file(con: duckdb.DuckDBPyConnection, target: Path, kind: Companion, name: str | None = None, own: Path | None = None) -> None:
     """Attach a file read-only, of this version and no other; `name`: of the database, where it is not the kind's; `own`: a second name that the file has."""
     name = name or kind.name
     require_duckdb(target, kind)
     try:
-        with own_name(target) if own is None else nullcontext(own) as own:
+        with private_hardlink(target) if own is None else nullcontext(own) as own:
             # not IF NOT EXISTS: DuckDB 1.5.5 then waits for ever where it takes this database for an earlier one that had the file open
-            con.execute(f"ATTACH '{quoted(own)}' AS {name} (READ_ONLY)")
+            con.execute(f"ATTACH '{escape_quotes(own)}' AS {name} (READ_ONLY)")
         is_ours = (name, kind.label) in stored_tables(con)
         versions = con.execute(f"SELECT version FROM {name}.{kind.label} LIMIT 2").fetchall() if is_ours else []
     except duckdb.Error as error:
@@ -64,17 +64,17 @@ def attach_file(con: duckdb.DuckDBPyConnection, target: Path, kind: Beside, name
         )
 
 
-def attach_draft(con: duckdb.DuckDBPyConnection, draft: Path, kind: Beside) -> None:
+def attach_draft(con: duckdb.DuckDBPyConnection, draft: Path, kind: Companion) -> None:
     """Attach a new file for writing."""
     try:
-        con.execute(f"ATTACH '{quoted(draft)}' AS {kind.name} (STORAGE_VERSION '{STORAGE_VERSION}')")
+        con.execute(f"ATTACH '{escape_quotes(draft)}' AS {kind.name} (STORAGE_VERSION '{STORAGE_VERSION}')")
     except duckdb.IOException as error:
         raise AtlasError(f"cannot write {draft}: {str(error).splitlines()[0]}") from error
 
 
-def fill(con: duckdb.DuckDBPyConnection, former: Path, kind: Beside) -> None:
+def fill_companion(con: duckdb.DuckDBPyConnection, former: Path, kind: Companion) -> None:
     """Create every table, the rows of the former file in those that it has, and this release's views and questions, in the database of the kind."""
-    con.execute(filling(kind))
+    con.execute(creation_sql(kind))
     if former.exists():
         attach_file(con, former, kind, "former")
         both: dict[str, list[str]] = {}
@@ -100,18 +100,18 @@ def tables(con: duckdb.DuckDBPyConnection, database: str) -> set[str]:
     return {table for name, table in stored_tables(con) if name == database}
 
 
-def write_file(target: Path, former: Path, kind: Beside, others: "pa.Table | None" = None) -> None:
+def write_file(target: Path, former: Path, kind: Companion, others: "pa.Table | None" = None) -> None:
     """Write a new file with the rows of a former one, if that exists, but for `others`."""
     with closing(open_writer(":memory:")) as con:
         attach_draft(con, target, kind)
-        fill(con, former, kind)
+        fill_companion(con, former, kind)
         if others is not None:
             leave_out(con, kind.name, others, kind.hanging)
         con.execute(f"CHECKPOINT {kind.name}")
         con.execute(f"DETACH {kind.name}")
 
 
-def unreadable(target: Path, kind: Beside, error: duckdb.Error) -> AtlasError:
+def unreadable(target: Path, kind: Companion, error: duckdb.Error) -> AtlasError:
     if LOCKED in str(error):
         return Locked(f"{target}, which holds the {kind.name}, is in use by another process: {lock_holder(error)}. Wait for it, or close it there.")
     if any(text in str(error) for text in NO_SPACE):

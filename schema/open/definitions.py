@@ -64,7 +64,7 @@ def check_once(release: str, file: Path, hashed: str, check: Callable[[], bool])
     return is_released
 
 
-def is_as_released(con: duckdb.DuckDBPyConnection, opened: Callable[[Path], duckdb.DuckDBPyConnection]) -> bool:
+def matches_release(con: duckdb.DuckDBPyConnection, opened: Callable[[Path], duckdb.DuckDBPyConnection]) -> bool:
     """Whether the current database has this release's views and questions, and nothing in the place of a table, a function of DuckDB's or another database.
 
     opened: opens a file, in which the release is built where its digest is not kept.
@@ -74,7 +74,7 @@ def is_as_released(con: duckdb.DuckDBPyConnection, opened: Callable[[Path], duck
     computed = {str(table).lower() for place, table in {*con.execute(TABLES).fetchall()} - stored_tables(con) if place == database}
     if (database,) in con.execute(SCHEMAS).fetchall() or (views | computed) & facts().filled_by.keys():
         return False
-    return digest(con, database, atlas_names()) == released(release_digest(), partial(digest_of_release, opened))
+    return digest(con, database, atlas_names()) == released_definitions(release_digest(), partial(digest_of_release, opened))
 
 
 def atlas_names() -> Collection[str]:
@@ -108,12 +108,12 @@ def digest(con: duckdb.DuckDBPyConnection, database: str, names: Collection[str]
     shadows = sorted({name for name, *_ in defined if name.lower() in system})
     macros = sorted(macro for macro in defined if macro[0] in names)
     most = {name: max(len(parameters) for other, parameters, _ in macros if other == name) for name, *_ in macros}
-    heads = [head(con, database, name, n) for name, n in sorted(most.items()) if n]
+    heads = [macro_signature(con, database, name, n) for name, n in sorted(most.items()) if n]
     views = sorted((name, sql) for place, name, sql in con.execute(VIEWS).fetchall() if place == database and name in names)
     return sha256(json.dumps([shadows, macros, heads, views]).encode()).hexdigest()
 
 
-def head(con: duckdb.DuckDBPyConnection, database: str, name: str, n: int) -> str:
+def macro_signature(con: duckdb.DuckDBPyConnection, database: str, name: str, n: int) -> str:
     """Read what DuckDB says of a table macro that is called with one argument more than its `n`: the types and defaults of all, which no table lists.
 
     No macro fits such a call, so none is looked into.
@@ -126,14 +126,14 @@ def head(con: duckdb.DuckDBPyConnection, database: str, name: str, n: int) -> st
     return ""
 
 
-def released(sources: str, build: Callable[[], str]) -> str:
+def released_definitions(sources: str, build: Callable[[], str]) -> str:
     """Look up what `build` returns of these sources, by their digest, on this version of DuckDB; empty where it has no place to build."""
     if not KNOWN.get(sources):
-        KNOWN[sources] = kept(sources, build)
+        KNOWN[sources] = load_or_build_definitions(sources, build)
     return KNOWN[sources]
 
 
-def kept(sources: str, build: Callable[[], str]) -> str:
+def load_or_build_definitions(sources: str, build: Callable[[], str]) -> str:
     file = cache_folder() / f"{KEPT}-{duckdb.__version__}-{sources}"
     with suppress(OSError, UnicodeDecodeError):
         # a pipe would be waited for, and of a machine that went down a file may be left without its text

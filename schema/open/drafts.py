@@ -38,7 +38,7 @@ def remove_left(target: Path) -> None:
 
 
 @contextmanager
-def copied(whole: Path, target: Path, like: Path) -> Iterator[Path]:
+def copy_to_draft(whole: Path, target: Path, like: Path) -> Iterator[Path]:
     """Copy a whole file to a draft of the target, with the owner, group and mode of `like`, to be renamed in the block; gone if that fails.
 
     Raises AtlasError where something else has got its name meanwhile: in a shared folder others rename, and what they put there stays as it is.
@@ -51,16 +51,16 @@ def copied(whole: Path, target: Path, like: Path) -> Iterator[Path]:
             shutil.copyfileobj(source, file)
             file.flush()
             give_access(descriptor, like.stat())
-        if not is_at(own, draft):
+        if not is_file_at(own, draft):
             raise AtlasError(f"{draft} was put in the place of what was being written, by somebody who may write to this folder too: nothing was changed")
         yield draft
     except BaseException:
-        if is_at(own, draft):
+        if is_file_at(own, draft):
             draft.unlink()
         raise
 
 
-def is_at(own: os.stat_result, path: Path) -> bool:
+def is_file_at(own: os.stat_result, path: Path) -> bool:
     """Whether that file, and no other and no link to it, has this name."""
     return os.path.lexists(path) and os.path.samestat(own, path.lstat())
 

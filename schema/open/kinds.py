@@ -12,15 +12,15 @@ from pathlib import Path
 
 from schema.errors import AtlasError
 from schema.registry import points
-from schema.release import commented
+from schema.release import add_title_comment
 from schema.table_digests import CREATION
 
 GROUP = "activation_atlas.beside"
-"""Entry points that are a `Beside`."""
+"""Entry points that are a `Companion`."""
 
 
 @dataclass(frozen=True)
-class Beside:
+class Companion:
     """A kind of file beside an atlas.
 
     `name` is the database's, what messages call what is in it, and part of the file's. `tables` is a file of SQL that creates its tables in that database,
@@ -54,7 +54,7 @@ class Beside:
         return path.resolve()
 
     @property
-    def others(self) -> str:
+    def others_sql(self) -> str:
         """SQL of the rows that are of another model or text than the atlas; '' for a kind that belongs to no atlas (schema/open/others.py)."""
         path = self.folder / "others.sql"
         return path.read_text(encoding="utf-8") if path.exists() else ""
@@ -69,12 +69,12 @@ def read_folder(folder: Path) -> dict[str, str]:
 
 
 @cache
-def kinds() -> tuple[Beside, ...]:
+def kinds() -> tuple[Companion, ...]:
     """Every installed kind, by name."""
     return tuple(sorted((point.load() for point in points(GROUP)), key=lambda kind: kind.name))
 
 
-def kind_of(path: Path) -> Beside | None:
+def kind_of(path: Path) -> Companion | None:
     """Tell the kind of a file by its name; None for an atlas."""
     return next((kind for kind in kinds() if f".{path.name}".lower().endswith(f".{kind.name}.duckdb")), None)
 
@@ -139,24 +139,24 @@ def comments(sql: str) -> list[str]:
 
 
 @cache
-def filling(kind: Beside) -> str:
+def creation_sql(kind: Companion) -> str:
     """Write the SQL that fills the empty database of a kind; one transaction, so that a file is written to once."""
     tables = kind.tables.read_text(encoding="utf-8")
     version = f"INSERT INTO {kind.name}.{kind.label} VALUES ({kind.version}, '{derived_sha256(kind)}')"
     # each on a line of its own, behind what may end in a comment
-    return "\n;\n".join(["BEGIN", tables.rstrip().removesuffix(";"), *comments(tables), CREATION.format(kind.name), *derived(kind), version, "COMMIT"])
+    return "\n;\n".join(["BEGIN", tables.rstrip().removesuffix(";"), *comments(tables), CREATION.format(kind.name), *derived_sql(kind), version, "COMMIT"])
 
 
-def derived(kind: Beside) -> list[str]:
+def derived_sql(kind: Companion) -> list[str]:
     """List the SQL of the views, in the order of their names, then of the questions."""
-    return [*read_folder(kind.folder / "views").values(), *(commented(name, sql, kind.name) for name, sql in kind.questions().items())]
+    return [*read_folder(kind.folder / "views").values(), *(add_title_comment(name, sql, kind.name) for name, sql in kind.questions().items())]
 
 
 @cache
-def sources_sha256(kind: Beside) -> str:
-    return hashlib.sha256("\n".join([kind.tables.read_text(encoding="utf-8"), *derived(kind)]).encode()).hexdigest()
+def sources_sha256(kind: Companion) -> str:
+    return hashlib.sha256("\n".join([kind.tables.read_text(encoding="utf-8"), *derived_sql(kind)]).encode()).hexdigest()
 
 
 @cache
-def derived_sha256(kind: Beside) -> str:
-    return hashlib.sha256("\n".join(derived(kind)).encode()).hexdigest()
+def derived_sha256(kind: Companion) -> str:
+    return hashlib.sha256("\n".join(derived_sql(kind)).encode()).hexdigest()

@@ -28,7 +28,7 @@ from schema.errors import AtlasError, NotAnAtlas, Unreachable
 from schema.open.catalogue_address import check_address
 from schema.open.drafts import new_draft
 from schema.open.logs import refuse_strange
-from schema.open.names import quoted
+from schema.open.names import escape_quotes
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -185,9 +185,9 @@ def forget_environment(con: duckdb.DuckDBPyConnection) -> None:
 
 def attach(con: duckdb.DuckDBPyConnection, lake: Lake, *options: str) -> None:
     """Attach a lake as `lake`. Raises Unreachable if its catalogue or its files cannot be reached."""
-    place = f"DATA_PATH '{quoted(lake.data)}/'"
+    place = f"DATA_PATH '{escape_quotes(lake.data)}/'"
     try:
-        con.execute(f"ATTACH 'ducklake:postgres:{quoted(lake.catalogue)}' AS {CATALOG} ({', '.join([place, *options])})")
+        con.execute(f"ATTACH 'ducklake:postgres:{escape_quotes(lake.catalogue)}' AS {CATALOG} ({', '.join([place, *options])})")
     except duckdb.Error as error:
         raise Unreachable(f"cannot open the lake {lake.catalogue}: {' '.join(str(error).split())}") from error
 
@@ -267,7 +267,7 @@ def open_published(path: Path, config: dict) -> duckdb.DuckDBPyConnection:
         attach_published(con, lake, path)
         install_stand_ins(con, CATALOG)
         # what is left open when other files are shut
-        con.execute(f"SET allowed_directories = ['{quoted(lake.data)}/']")
+        con.execute(f"SET allowed_directories = ['{escape_quotes(lake.data)}/']")
     except BaseException:
         con.close()
         raise

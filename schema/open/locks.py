@@ -20,7 +20,7 @@ ANYBODY = 0o666
 
 
 @contextmanager
-def alone(path: Path, refusal: str, patience: float | None = None) -> Iterator[None]:
+def hold_lock_file(path: Path, refusal: str, patience: float | None = None) -> Iterator[None]:
     """Hold the file of that name for the block; it is removed in the end.
 
     Waits for another process that holds it, `patience` seconds at most (None: PATIENCE). Raises Locked with `refusal` then, AtlasError where no file can be
@@ -54,7 +54,7 @@ def try_lock(path: Path) -> int | None:
             if isinstance(error, BlockingIOError):
                 return None
             raise AtlasError(f"cannot lock {path}, without which two changes at once would lose one of them: {error.strerror}") from error
-        if is_at(handle, path):
+        if is_handle_at(handle, path):
             try:
                 require_locks(path)
                 if os.fstat(handle).st_size:
@@ -89,7 +89,7 @@ def open_or_make(path: Path) -> int:
                 return handle
 
 
-def is_at(handle: int, path: Path) -> bool:
+def is_handle_at(handle: int, path: Path) -> bool:
     """Whether an open file still has that name: who held the lock before may have removed it meanwhile."""
     try:
         return os.path.samestat(os.fstat(handle), path.lstat())

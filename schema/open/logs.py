@@ -29,10 +29,10 @@ def refuse_strange(path: Path) -> None:
 def check_log(path: Path) -> None:
     """Raise AtlasError where replacing a database would part it from its log."""
     if has_log(path):
-        raise AtlasError(f"{log_of(path)} holds what somebody wrote to {path}, and would be lost with it: {ways(path)}")
+        raise AtlasError(f"{log_of(path)} holds what somebody wrote to {path}, and would be lost with it: {suggest_log_remedy(path)}")
 
 
-def ways(path: Path) -> str:
+def suggest_log_remedy(path: Path) -> str:
     """Say what can be done with a log."""
     if not log_of(path).is_file():
         return "it is no file: move it away"

@@ -23,13 +23,13 @@ LEFT = 60.0
 """Seconds after which such a folder that nobody locks was left: whoever makes one locks it at once."""
 
 
-def quoted(text: Path | str) -> str:
+def escape_quotes(text: Path | str) -> str:
     """As it stands between the quotes of a text in SQL."""
     return str(text).replace("'", "''")
 
 
 @contextmanager
-def own_name(path: Path) -> Iterator[Path]:
+def private_hardlink(path: Path) -> Iterator[Path]:
     """Another name of the file, and of a log beside it, for as long as it is being opened; its own where the folder allows no second.
 
     Within a process DuckDB hands out what it first opened under a name, for as long as that is open: not the snapshot that has been
@@ -120,13 +120,13 @@ def lock_left(folder: Path) -> Iterator[int | None]:
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             stack.callback(os.close, handle)
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if is_made_here(folder, handle):
+            if is_hardlink_folder(folder, handle):
                 found = handle
         yield found
 
 
-def is_made_here(folder: Path, handle: int) -> bool:
-    """Whether a folder is as `own_name` makes one: this user's, by a name of that form, marked, and with other names of the file and nothing else.
+def is_hardlink_folder(folder: Path, handle: int) -> bool:
+    """Whether a folder is as `private_hardlink` makes one: this user's, by a name of that form, marked, and with other names of the file and nothing else.
 
     In a folder that several may write to, somebody may give that name to a folder of this user's, whose mode only this user can change.
     """

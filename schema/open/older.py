@@ -12,7 +12,7 @@ from sqlalchemy import Table
 from schema.build import column_types, install_derived, table_comments, table_ddl
 from schema.errors import NotAnAtlas
 from schema.migrations import migrate
-from schema.open.names import quoted
+from schema.open.names import escape_quotes
 from schema.release import stored_tables
 from schema.tables import metadata
 
@@ -25,7 +25,7 @@ LONGEST_ARRAY = 100_000
 
 def attach_older(con: duckdb.DuckDBPyConnection, file: Path) -> None:
     """Attach such a file read-only to an empty database."""
-    con.execute(f"ATTACH '{quoted(file)}' AS {OLDER} (READ_ONLY)")
+    con.execute(f"ATTACH '{escape_quotes(file)}' AS {OLDER} (READ_ONLY)")
 
 
 def install_stand_ins(con: duckdb.DuckDBPyConnection, database: str) -> None:
@@ -37,13 +37,13 @@ def install_stand_ins(con: duckdb.DuckDBPyConnection, database: str) -> None:
     names = {name.lower(): name for name in there}
     if odd := sorted(name for name in metadata(1).tables if name in names and (database, names[name]) not in stored):
         raise NotAnAtlas(f"no atlas as an ingest makes it: it holds views or computed columns in the place of tables ({', '.join(odd[:5])})")
-    for table in metadata(width(con, f"{database}.main.model") or 1).tables.values():
+    for table in metadata(read_d_model(con, f"{database}.main.model") or 1).tables.values():
         con.execute(stand_in(table, there.get(table.name, {}), f"{database}.main"))
         con.execute("; ".join(table_comments(table, "VIEW")))
     install_derived(con)
 
 
-def width(con: duckdb.DuckDBPyConnection, model: str) -> int | None:
+def read_d_model(con: duckdb.DuckDBPyConnection, model: str) -> int | None:
     """d_model by that table; None where it has no rows. Raises NotAnAtlas for what is no length of an array: types, which are SQL, are written with it."""
     for (d_model,) in con.execute(f"SELECT m.d_model FROM {model} AS m LIMIT 1").fetchall():
         if not isinstance(d_model, int) or not 0 < d_model <= LONGEST_ARRAY:
@@ -73,7 +73,7 @@ def stand_in(table: Table, there: Mapping[str, str], schema: str) -> str:
     return f"CREATE VIEW {table.name} AS SELECT {', '.join(columns)} {f'FROM {schema}.{table.name} AS t' if there else 'WHERE false'}"
 
 
-def bring_up(con: duckdb.DuckDBPyConnection, d_model: int) -> None:
+def upgrade_tables(con: duckdb.DuckDBPyConnection, d_model: int) -> None:
     """Change what has changed in the tables of the current database, an atlas of this schema version, and add tables and columns that it does not have yet.
 
     Within the caller's transaction: a change that is broken off leaves nothing.

@@ -60,7 +60,7 @@ def others_by_kind(con: duckdb.DuckDBPyConnection, path: Path) -> "dict[str, pa.
     found = {}
     for kind in kinds():
         try:
-            if kind.others and kind.path(path).exists() and (others := find_others(con, kind.others)) is not None:
+            if kind.others_sql and kind.path(path).exists() and (others := find_others(con, kind.others_sql)) is not None:
                 found[kind.name] = others
         except duckdb.Error as error:
             # either may be damaged

@@ -10,10 +10,10 @@ import duckdb
 from schema import SCHEMA_VERSION
 from schema.damage import describe_damage
 from schema.errors import AtlasError, Locked, NotAnAtlas
-from schema.open.definitions import check_once, hash_file, is_as_released
+from schema.open.definitions import check_once, hash_file, matches_release
 from schema.open.kinds import kind_of, kinds
 from schema.open.lake import is_lake, open_published
-from schema.open.names import own_name, quoted
+from schema.open.names import escape_quotes, private_hardlink
 from schema.release import is_of_this_release, release_digest, stored_tables
 
 STORAGE_VERSION = "v1.2.0"
@@ -72,20 +72,20 @@ def attach_nothing(_con: duckdb.DuckDBPyConnection, _path: Path) -> Callable[[],
 def _open(path: Path, config: dict, attach: Attach) -> duckdb.DuckDBPyConnection:
     if is_lake(path):
         con = open_published(path, config)
-        _shut(con, path, attach)()
+        _attach_and_lock_down(con, path, attach)()
         return con
     if not path.exists():
         raise NotAnAtlas(f"no atlas at {path}: no such file{_neighbours(path)}")
     if path.is_dir():
         raise NotAnAtlas(f"no atlas at {path}: it is a folder")
     refuse_device(path)
-    with own_name(path) as name:
+    with private_hardlink(path) as name:
         # by the name that everybody uses, DuckDB would hand out what another connection of this process has open, with its settings and what it has attached
         if name != path:
             hashed = hash_file(name)
             con = _connect(name, read_only=True, config=config, shown=path)
-            fill = _shut(con, path, attach)
-            if is_of_this_release(con) and check_once(release_digest(), name, hashed, lambda: is_as_released(con, open_writer)):
+            fill = _attach_and_lock_down(con, path, attach)
+            if is_of_this_release(con) and check_once(release_digest(), name, hashed, lambda: matches_release(con, open_writer)):
                 fill()
                 return con
             con.close()
@@ -100,10 +100,10 @@ def _open_apart(path: Path, name: Path, config: dict, attach: Attach) -> duckdb.
     refuse_foreign(name, path)
     con = duckdb.connect(":memory:", config=config)
     try:
-        with said_of(name, path):
+        with translate_open_errors(name, path):
             attach_older(con, name)
-        _shut(con, path, attach)()
-        with said_of(name, path):
+        _attach_and_lock_down(con, path, attach)()
+        with translate_open_errors(name, path):
             check_version(con, path, OLDER)
             install_stand_ins(con, OLDER)
     except BaseException:
@@ -112,7 +112,7 @@ def _open_apart(path: Path, name: Path, config: dict, attach: Attach) -> duckdb.
     return con
 
 
-def _shut(con: duckdb.DuckDBPyConnection, path: Path, attach: Attach) -> Callable[[], None]:
+def _attach_and_lock_down(con: duckdb.DuckDBPyConnection, path: Path, attach: Attach) -> Callable[[], None]:
     """Attach what lies beside the atlas, lock the connection down, and return what is still to be done; closes it if that fails."""
     try:
         fill = attach(con, path)
@@ -151,7 +151,7 @@ def open_memory(n_threads: int) -> duckdb.DuckDBPyConnection:
 
 
 @contextmanager
-def beside_all(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+def open_untrusted(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Attach any file to a database in memory as SENT, as it lies on the disk, locked down: nothing that the file defines is found by its name alone.
 
     Raises as `open_reader` does.
@@ -160,9 +160,9 @@ def beside_all(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     refuse_foreign(path, path)
     con = duckdb.connect(":memory:", config={**OFFLINE})
     try:
-        with own_name(path) as own:
-            with said_of(own, path):
-                con.execute(f"ATTACH '{quoted(own)}' AS {SENT} (READ_ONLY)")
+        with private_hardlink(path) as own:
+            with translate_open_errors(own, path):
+                con.execute(f"ATTACH '{escape_quotes(own)}' AS {SENT} (READ_ONLY)")
             lock_down(con)
             yield con
     finally:
@@ -178,12 +178,12 @@ def _connect(path: Path, *, read_only: bool, config: dict, shown: Path | None = 
     """shown: the name for errors, where the file has another."""
     shown = shown or path
     refuse_foreign(path, shown)
-    with said_of(path, shown):
+    with translate_open_errors(path, shown):
         return duckdb.connect(str(path), read_only=read_only, config=config)
 
 
 @contextmanager
-def said_of(path: Path, shown: Path) -> Iterator[None]:
+def translate_open_errors(path: Path, shown: Path) -> Iterator[None]:
     """Say what DuckDB refuses of a file in our words. shown: the name that people know it by."""
     try:
         yield
@@ -192,16 +192,16 @@ def said_of(path: Path, shown: Path) -> Iterator[None]:
             raise Locked(f"{shown} is in use by another process: {lock_holder(error)}. Wait for it, or close it there.") from error
         if path.is_file() and not is_duckdb(path):
             raise NotAnAtlas(f"{shown} is not an atlas: it is no DuckDB file") from error
-        raise AtlasError(f"{_refused(error, shown)}: {_said(error, path, shown)}") from error
+        raise AtlasError(f"{_describe_refusal(error, shown)}: {_error_line(error, path, shown)}") from error
     except (duckdb.Error, UnicodeDecodeError) as error:
-        raise AtlasError(f"{_refused(error, shown)}: {_said(error, path, shown)}") from error
+        raise AtlasError(f"{_describe_refusal(error, shown)}: {_error_line(error, path, shown)}") from error
 
 
-def _refused(error: Exception, shown: Path) -> str:
+def _describe_refusal(error: Exception, shown: Path) -> str:
     return f"cannot open {shown}" if describe_damage(error) is None else f"{shown} is damaged"
 
 
-def _said(error: Exception, path: Path, shown: Path) -> str:
+def _error_line(error: Exception, path: Path, shown: Path) -> str:
     """DuckDB's first line, of the file by the name that people know it by."""
     return str(error).splitlines()[0].replace(str(path), str(shown))
 

@@ -7,8 +7,8 @@ from decimal import Decimal
 import polars as pl
 import pytest
 
-from atlas.export.cells import display, display_cells, plain, to_json
-from atlas.export.visible import visible, visible_line
+from atlas.export.cells import display, display_cells, plain_value, to_json
+from atlas.export.visible import visible_line, visible_text
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ from atlas.export.visible import visible, visible_line
     ],
 )
 def test_every_character_is_seen(text: str, shown: str) -> None:
-    assert visible(text) == shown
+    assert visible_text(text) == shown
 
 
 def test_within_a_line_spaces_stay_spaces() -> None:
@@ -96,5 +96,5 @@ def test_any_value_can_be_read(value: object, shown: str) -> None:
     ],
 )
 def test_json_can_hold_any_value(value: object, held: object) -> None:
-    assert plain(value) == held
+    assert plain_value(value) == held
     assert json.loads(to_json(value)) == held

@@ -18,8 +18,8 @@ from schema.audits import companion_metadata
 from schema.errors import AtlasError
 from schema.interventions.intervention import STRENGTHS
 from schema.interventions.sites import OPS
-from schema.open.change import changing
-from schema.open.kinds import Beside, filling, kinds, read_folder, read_headers
+from schema.open.change import change_companion
+from schema.open.kinds import Companion, creation_sql, kinds, read_folder, read_headers
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.collections.tiny_collections import write_tiny_collections
 from tests.atlas.companions import broken
@@ -120,7 +120,7 @@ def test_comments_of_another_distribution_are_comments(tmp_path: Path) -> None:
     assert (header.comment, header.columns, header.grain) == ("What people noted, and when.", {"a": "The note, in two lines."}, ("a",))
     with closing(duckdb.connect()) as con:
         con.execute("ATTACH ':memory:' AS notes")
-        con.execute(filling(Beside("notes", 1, "note", tmp_path / "tables.sql", tmp_path, "", "", "")))
+        con.execute(creation_sql(Companion("notes", 1, "note", tmp_path / "tables.sql", tmp_path, "", "", "")))
         assert con.execute("SELECT comment FROM duckdb_columns() WHERE table_name = 'note' AND column_name = 'a'").fetchall() == [("The note, in two lines.",)]
 
 
@@ -132,23 +132,23 @@ def test_a_fact_that_is_written_otherwise_is_said(wrong: str) -> None:
 
 @pytest.mark.first_cases(3)
 @pytest.mark.parametrize(("kind", "name"), CASES)
-def test_a_rule_finds_what_breaks_it(path: Path, kind: Beside, name: str) -> None:
-    with changing(kind, path) as con:
+def test_a_rule_finds_what_breaks_it(path: Path, kind: Companion, name: str) -> None:
+    with change_companion(kind, path) as con:
         con.execute(BREAKS[kind][name])
     assert broken(path, kind) == [f"{kind.name}: {name}"]
 
 
 def test_a_key_shows_one_text_a_sequence_so_that_its_ranks_have_gaps(path: Path) -> None:
-    with changing(ANNOTATIONS, path) as con:
+    with change_companion(ANNOTATIONS, path) as con:
         con.execute("UPDATE annotations.annotation_item SET rank = 9 WHERE annotation_id = 1 AND rank = 4")
     assert broken(path, ANNOTATIONS) == []
-    with changing(ANNOTATIONS, path) as con:
+    with change_companion(ANNOTATIONS, path) as con:
         con.execute("UPDATE annotations.annotation_item SET rank = 9 WHERE annotation_id = 9 AND rank = 5")
     assert broken(path, ANNOTATIONS) == ["annotations: items_shown"]
 
 
 def test_verify_holds_annotations_to_the_model(path: Path) -> None:
-    with changing(ANNOTATIONS, path) as con:
+    with change_companion(ANNOTATIONS, path) as con:
         con.execute("UPDATE annotations.annotation SET layer = 77 WHERE annotation_id = 0")
     said = CliRunner().invoke(cli, ["verify", str(path), "--quiet"])
     assert said.exit_code == 1
@@ -156,7 +156,7 @@ def test_verify_holds_annotations_to_the_model(path: Path) -> None:
 
 
 def test_where_rows_come_twice_audits_that_join_them_are_named_and_not_run(path: Path) -> None:
-    with changing(RETRIEVALS, path) as con:
+    with change_companion(RETRIEVALS, path) as con:
         con.execute("INSERT INTO retrievals.knn_query FROM retrievals.knn_query")
     said = CliRunner().invoke(cli, ["verify", str(path), "--quiet"])
     assert said.exit_code == 1 and "BROKEN  retrievals.knn_query: grain" in said.output
@@ -166,13 +166,13 @@ def test_where_rows_come_twice_audits_that_join_them_are_named_and_not_run(path:
 @pytest.mark.first_cases(2)
 @pytest.mark.parametrize("name", ["a'b", " a", "a" * 61, "a\tb", "-a", ""])
 def test_a_name_that_could_not_be_given_breaks_the_rule(path: Path, name: str) -> None:
-    with changing(COLLECTIONS, path) as con:
+    with change_companion(COLLECTIONS, path) as con:
         con.execute("UPDATE collections.collection SET name = ? WHERE collection_id = 3", [name])
     assert broken(path, COLLECTIONS) == ["collections: names_bounded"]
 
 
 @pytest.mark.thorough
 def test_members_of_another_model_are_not_held_against_this_one(path: Path) -> None:
-    with changing(COLLECTIONS, path) as con:
+    with change_companion(COLLECTIONS, path) as con:
         con.execute("UPDATE collections.collection_member SET neuron = 4, weights_sha256 = 'other' WHERE number = 0")
     assert broken(path, COLLECTIONS) == []

@@ -15,8 +15,8 @@ from atlas.export.drawings import Drawing, archive, to_pdf, to_svg, to_tex
 from atlas.export.figures import render_figure
 from atlas.export.formats import Style, legible, render
 from atlas.export.grids import Cell, grid_svg
-from atlas.export.lettering import advance, relettered
-from atlas.export.scripts import choice
+from atlas.export.lettering import advance, redraw_labels
+from atlas.export.scripts import script_preamble
 from atlas.export.strips import Text, colour, strips_latex, strips_svg, texts_of
 from tests.pdf import characters, fonts, pages, text_of
 
@@ -135,8 +135,8 @@ def test_a_charts_labels_have_one_font_where_tokens_begin_with_a_space(tmp_path:
 
 def test_a_label_without_marks_is_left_alone() -> None:
     label = '<text text-anchor="end" transform="translate(-7,10)" font-family="x" font-size="9px" fill="#000" opacity="1">{}</text>'
-    assert relettered(label.format("money")) == label.format("money")
-    moved = relettered(label.format("␣a&lt;"))
+    assert redraw_labels(label.format("money")) == label.format("money")
+    moved = redraw_labels(label.format("␣a&lt;"))
     # 0.6 em of the mark, 0.556 of a, 0.584 of <, all to the left of where the label ended
     assert f'x="{-9 * (0.556 + 0.584):.2f}"' in moved
     assert "a&lt;</text>" in moved and 'opacity="1"' in moved
@@ -153,7 +153,7 @@ def test_a_grid_has_a_shade_and_a_token_in_each_cell(tmp_path: Path) -> None:
 def test_latex_of_boxes_compiles_and_has_every_token(page_text: Callable[[str], str]) -> None:
     tokens = tuple(t for t in HOSTILE if t != "\ud800")
     source = strips_latex([text(tokens, peak=4, said="50% & more"), text((" plain", " text", " here"), (None, -1.0, 2.0), 1)])
-    read = page_text(document(*choice(source), source))
+    read = page_text(document(*script_preamble(source), source))
     plainest = "".join(read.split())
     for shown in ("<b>", "]]>", "\\x00", "\\u202e", "%", "$x$", "\\end{figure}", "#_{}~^", "é", "U+05E9", "50%&more", "plain", "here"):
         assert shown in plainest

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import atlas
-from atlas.notes import few, notes
+from atlas.notes import note_small_counts, notes
 from atlas.questions import questions
 from atlas.typed.hints import hint
 from schema.errors import AtlasError, QueryRefused
@@ -14,9 +14,11 @@ from schema.errors import AtlasError, QueryRefused
 
 def test_rows_that_average_over_few_are_counted() -> None:
     q = questions()["geva2021_fig9"]
-    assert few(q, pl.DataFrame({"n_positions": [29, 30, 3, 0, None]})) == "n_positions is under 30 in 2 of 5 rows: what they average over is little."
-    assert few(q, pl.DataFrame({"n_positions": [30, 4000]})) == ""
-    assert few(questions()["value_tokens"], pl.DataFrame({"rank": [1]})) == ""
+    assert (
+        note_small_counts(q, pl.DataFrame({"n_positions": [29, 30, 3, 0, None]})) == "n_positions is under 30 in 2 of 5 rows: what they average over is little."
+    )
+    assert note_small_counts(q, pl.DataFrame({"n_positions": [30, 4000]})) == ""
+    assert note_small_counts(questions()["value_tokens"], pl.DataFrame({"rank": [1]})) == ""
 
 
 OF_A_WHOLE = {

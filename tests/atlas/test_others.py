@@ -12,7 +12,7 @@ import atlas
 from atlas import AtlasError
 from atlas.beside.annotations import ANNOTATIONS
 from atlas.beside.annotations.adding import add
-from atlas.beside.annotations.subjects import Address, Pattern, shown
+from atlas.beside.annotations.subjects import Address, Pattern, read_shown_items
 from atlas.beside.collections import COLLECTIONS, keeping, members
 from atlas.cli.main import cli
 from atlas.papers.make import make_item
@@ -106,7 +106,7 @@ def test_a_change_neither_sees_nor_takes_what_is_of_another_text(path: Path) -> 
         with pytest.raises(AtlasError, match="cats holds 1 members of another model or text, which would go with it"):
             keeping.remove_whole(path, "cats")
         key = Address("key", 0, 0, 0)
-        ranks = tuple(item.rank for item in shown(a.con, [key])[key])
+        ranks = tuple(item.rank for item in read_shown_items(a.con, [key])[key])
         assert add(a.con, path, key, "anna", Pattern("shallow", "of the new text", ranks)) == 1
         assert add(a.con, path, key, "anna", Pattern("shallow", "of the new text too", ranks)) == 2
     # the look at the new text, its three items and two patterns of three

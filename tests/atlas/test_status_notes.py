@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from atlas.cli.main import run
-from atlas.status_notes import twice
+from atlas.status_notes import describe_duplicate_corpora
 
 ADDED = """
 INSERT INTO document
@@ -49,7 +49,7 @@ def test_many_corpora_of_one_text_are_said_in_few_lines(tiny_copy: duckdb.DuckDB
     tiny_copy.execute(
         "INSERT INTO corpus SELECT c.* REPLACE (100 + i AS corpus_id, '[1]' AS source) FROM corpus AS c, range(3000) AS r(i) WHERE c.corpus_id = 0"
     )
-    said = list(twice(tiny_copy))
+    said = list(describe_duplicate_corpora(tiny_copy))
     assert len(said) == 11
     assert said[0].startswith("corpora 0 and 100 are tales, cut in two ways (")
     assert said[-1] == "further corpora are texts that others are, cut in other ways"

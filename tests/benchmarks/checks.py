@@ -8,7 +8,7 @@ import torch
 from ingest.model.checks import SHORT, check_attention, check_identities, probe_tokens, require_finite_weights
 from ingest.model.models import Model
 from ingest.model.neighbours import check_texts
-from ingest.timing import timed
+from ingest.timing import measure_seconds
 
 REPEATS, CONTEXT = 3, 256
 
@@ -33,10 +33,10 @@ def bench_checks(model: Model) -> None:
     weights: list[float] = []
     seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in pairs}
     for i in range(1 + REPEATS):
-        found = {name: (timed(check), timed(bare)) for name, (check, bare) in pairs.items()}
+        found = {name: (measure_seconds(check), measure_seconds(bare)) for name, (check, bare) in pairs.items()}
         # the first fills caches
         if i:
-            weights.append(timed(lambda: require_finite_weights(model)))
+            weights.append(measure_seconds(lambda: require_finite_weights(model)))
             for name, pair in found.items():
                 seconds[name].append(pair)
     print(f"\n(i) checks at load over bare forward passes over the same tokens: {model.name}, {model.dtype}, {model.device}, medians of {REPEATS}")

@@ -16,7 +16,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from ingest.cli import ingest
 from ingest.model.device import in_parts, usual_batch
 from ingest.model.models import Model, load_model, wrap
-from ingest.recorders.reading import n_tokens, padded, read_batch
+from ingest.recorders.reading import n_tokens, pad_sequences, read_batch
 from ingest.recorders.torch_keys import new_keys
 from ingest.recorders.triggers import TriggerRecorder
 from ingest.text.sequences import Sequence
@@ -48,7 +48,7 @@ def billion(small: Model) -> Model:
 
 
 def bare(model: Model, batch: tuple[Sequence, ...]) -> None:
-    for _ in in_parts(model, batch, n_tokens, lambda part: model.backbone(padded(part, model.input_device)[0])):
+    for _ in in_parts(model, batch, n_tokens, lambda part: model.backbone(pad_sequences(part, model.input_device)[0])):
         pass
 
 

@@ -16,7 +16,7 @@ from ingest.recorders.circuits import circuit_tables
 from ingest.recorders.directions import N_DIRECTIONS
 from ingest.recorders.distances import Distances
 from ingest.recorders.heads import CorpusHeadRecorder
-from ingest.recorders.reading import padded, read_batch
+from ingest.recorders.reading import pad_sequences, read_batch
 from ingest.recorders.torch_keys import new_keys
 from ingest.recorders.trace_recorder import TraceRecorder
 from ingest.recorders.traces import TraceSettings
@@ -56,7 +56,7 @@ def bench_statistics(model: Model) -> None:
     for i in range(n):
         some = tuple(sequences[i * batch : (i + 1) * batch])
         actions = {
-            "bare": lambda some=some: model.backbone(padded(some, model.input_device)[0]),
+            "bare": lambda some=some: model.backbone(pad_sequences(some, model.input_device)[0]),
             "sweep": lambda some=some: list(read_batch(model, [(recorder, None)], some)),
             "heads": lambda some=some: list(read_batch(model, [(recorder, None), (heads, None)], some)),
         }

@@ -8,9 +8,9 @@ import torch
 from ingest.model.hooks import LayerRecord
 from ingest.model.models import Model
 from ingest.recorders.base import Batch
-from ingest.recorders.kneser_ney import counted, scored
+from ingest.recorders.kneser_ney import count_ngrams, score_documents
 from ingest.recorders.predictions import ROWS, PredictionRecorder, word_marks
-from ingest.recorders.reading import padded, read_batch
+from ingest.recorders.reading import pad_sequences, read_batch
 from ingest.recorders.torch_keys import new_keys
 from ingest.recorders.triggers import TriggerRecorder
 from tests.benchmarks import throughput
@@ -45,7 +45,7 @@ def bench_predictions(model: Model) -> None:
     for i in range(n):
         some = tuple(sequences[i * batch : (i + 1) * batch])
         actions = {
-            "bare": lambda some=some: model.backbone(padded(some, model.input_device)[0]),
+            "bare": lambda some=some: model.backbone(pad_sequences(some, model.input_device)[0]),
             "head": lambda some=some: list(read_batch(model, [(head, None)], some)),
             "sweep": lambda some=some: list(read_batch(model, [(recorder, None)], some)),
             "both": lambda some=some: list(read_batch(model, [(recorder, None), (predicted, None)], some)),
@@ -65,7 +65,7 @@ def bench_counting() -> None:
     """Random tokens as frequent as words are: n-grams of more kinds than a text has."""
     tokens = np.minimum(np.random.default_rng(0).zipf(1.3, N_COUNTED), 2**15).astype(np.int32)
     found: list = []
-    counting = timed(lambda: found.append(counted(np.split(tokens, 2**8), 2**15 + 1)))
+    counting = timed(lambda: found.append(count_ngrams(np.split(tokens, 2**8), 2**15 + 1)))
     ids = np.arange(N_COUNTED // 8)
-    scoring = timed(lambda: scored(found[0], [(ids, tokens[: len(ids)])]))
+    scoring = timed(lambda: score_documents(found[0], [(ids, tokens[: len(ids)])]))
     print(f"    counting {N_COUNTED:,} tokens  {counting:8.1f} s; predicting {len(ids):,} by 3-grams and 5-grams {scoring:.1f} s")

@@ -32,7 +32,7 @@ def bench_retrieval(folder: Path) -> None:
     start = perf_counter()
     exact = neighbours(store, queries, K, every_entry(store, texts), lambda _: None)
     whole = (perf_counter() - start) / N_QUERIES
-    propose = compressed.proposed(store, texts, Progress(disable=True))
+    propose = compressed.build_proposer(store, texts, Progress(disable=True))
     start = perf_counter()
     coarse = neighbours(store, queries, K, propose, lambda _: None)
     proposed = (perf_counter() - start) / N_QUERIES

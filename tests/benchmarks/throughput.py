@@ -14,7 +14,7 @@ from ingest.model.hooks import LayerRecord, Listener, listen
 from ingest.model.models import Model, load_model, wrap
 from ingest.recorders.base import Batch
 from ingest.recorders.keys import CpuKeys
-from ingest.recorders.reading import flat, padded, read_batch
+from ingest.recorders.reading import flat, pad_sequences, read_batch
 from ingest.recorders.rows import statistics_rows, trigger_rows
 from ingest.recorders.torch_keys import TorchKeys, new_keys
 from ingest.recorders.trace_recorder import TraceRecorder
@@ -23,7 +23,7 @@ from ingest.recorders.triggers import TriggerRecorder
 from ingest.store.load import load_shard
 from ingest.store.shards import write_shard
 from ingest.text.corpora import open_corpus
-from ingest.text.sequences import Sequence, cut
+from ingest.text.sequences import Sequence, cut_documents
 from schema.build import create_tables
 from schema.open.store import open_writer
 from schema.terms import SITES, STREAM_SITES
@@ -54,7 +54,7 @@ def sequences_of(model: Model, n: int, every: int = 5) -> list[Sequence]:
     """n full contexts of every so-manieth annual message."""
     corpus = open_corpus("sotu", spool=Path(), every=every)
     found = []
-    for document in cut(corpus.documents(), model.tokenizer, corpus_id=0, context=CONTEXT, bos="auto", by="tokens"):
+    for document in cut_documents(corpus.documents(), model.tokenizer, corpus_id=0, context=CONTEXT, bos="auto", by="tokens"):
         found += [s for s in document.sequences if len(s.token_ids) == CONTEXT]
         if len(found) >= n:
             return found[:n]
@@ -88,7 +88,7 @@ def bench_sweep(model: Model, folder: Path) -> CpuKeys | TorchKeys:
     recorder = TriggerRecorder(keys, 0)
     bare, swept, shared = [], [], []
     for i in range(SKIPPED + MEASURED):
-        ids, batch = padded(tuple(sequences[i * BATCH : (i + 1) * BATCH]), model.device)
+        ids, batch = pad_sequences(tuple(sequences[i * BATCH : (i + 1) * BATCH]), model.device)
         ids = ids % model.d_vocab
 
         def sweep(*others: EmptyRecorder, ids: torch.Tensor = ids, batch: Batch = batch) -> None:

@@ -14,13 +14,13 @@ import pytest
 import atlas
 from ingest.cli import describe_kept
 from ingest.recorders import reading
-from ingest.recorders.base import Holding
+from ingest.recorders.base import ResumableRecorder
 from ingest.recorders.predictions import Predictions
 from ingest.request import Request
 from ingest.run import ingest
 from ingest.store.committer import BEGUN, work_folder
 from ingest.workers import begun
-from ingest.workers.begun import Begun, freeze, sign, thaw
+from ingest.workers.begun import ShardCheckpoint, freeze, sign, thaw
 from schema.progress import progress_bar
 from tests.crash.conftest import sums
 from tests.exact.tiny import Tiny
@@ -36,19 +36,19 @@ class Struck(KeyboardInterrupt):
 def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, ...]]]:
     """The sequences of each batch that a model read, in order; after each that is written down the ingest is struck, once a run."""
     found: list[tuple[int, ...]] = []
-    real, save = reading.read_batch, Begun.save_if_due
+    real, save = reading.read_batch, ShardCheckpoint.save_if_due
 
     def noted(model: object, recorders: object, batch: tuple) -> Iterator[tuple]:
         yield from real(model, recorders, batch)  # type: ignore[arg-type]
         found.append(tuple(s.sequence_id for s in batch))
 
-    def struck(self: Begun, *given: object) -> None:
+    def struck(self: ShardCheckpoint, *given: object) -> None:
         self.every = self.saving_took = 0.0
         save(self, *given)  # type: ignore[arg-type]
         raise Struck
 
     monkeypatch.setattr(reading, "read_batch", noted)
-    monkeypatch.setattr(Begun, "save_if_due", struck)
+    monkeypatch.setattr(ShardCheckpoint, "save_if_due", struck)
     return found
 
 
@@ -94,7 +94,7 @@ def test_a_run_with_other_settings_takes_nothing_of_one_that_was_given_up(
     assert sums(there) == sums(alone)
 
 
-class Counts(Holding):
+class Counts(ResumableRecorder):
     """A recorder that has counted."""
 
     held = ("counts",)
@@ -107,7 +107,7 @@ def written(path: Path) -> tuple[dict, bytes]:
     """The file of a recorder that has heard three batches: its header and what follows."""
     counts = Counts()
     counts.counts += 1
-    Begun(path, every=0).save_if_due("of this text", 3, [counts])
+    ShardCheckpoint(path, every=0).save_if_due("of this text", 3, [counts])
     header, data = path.read_bytes()[64:].split(b"\n", 1)
     return json.loads(header), data
 
@@ -115,18 +115,18 @@ def written(path: Path) -> tuple[dict, bytes]:
 def test_what_was_written_is_held_again(tmp_path: Path) -> None:
     written(tmp_path / BEGUN)
     counts = Counts()
-    assert Begun(tmp_path / BEGUN).restore("of this text", [counts]) == 3
+    assert ShardCheckpoint(tmp_path / BEGUN).restore("of this text", [counts]) == 3
     assert counts.counts.tolist() == [1.0] * 100
     # a minute has not gone by
     (tmp_path / BEGUN).unlink()
-    Begun(tmp_path / BEGUN).save_if_due("of this text", 4, [counts])
+    ShardCheckpoint(tmp_path / BEGUN).save_if_due("of this text", 4, [counts])
     assert list(tmp_path.iterdir()) == []
 
 
 def restore_counts(path: Path, identity: str = "of this text") -> int:
     """Batches that are not read again."""
     counts = Counts()
-    n_batches = Begun(path).restore(identity, [counts])
+    n_batches = ShardCheckpoint(path).restore(identity, [counts])
     assert counts.counts.tolist() == [float(n_batches > 0)] * 100
     return n_batches
 
@@ -205,7 +205,7 @@ def test_a_disk_that_is_full_ends_nothing_and_nothing_is_said_to_be_kept(tmp_pat
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(begun, "put_in_place", full)
-    process = Begun(tmp_path / BEGUN, every=0)
+    process = ShardCheckpoint(tmp_path / BEGUN, every=0)
     process.tell = pytest.fail
     process.save_if_due("of this text", 1, [Counts()])
     assert not (tmp_path / BEGUN).exists()

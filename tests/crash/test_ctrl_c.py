@@ -11,7 +11,7 @@ from rich.progress import Progress
 
 from atlas.cli.main import run as atlas_command
 from ingest.cli import describe_kept
-from schema.patient import Patient
+from schema.patient import InterruptSafeConnection
 from tests.crash.conftest import ask_doctor, sums
 from tests.exact.tiny import CONTEXT, D_FFN, Tiny, run
 
@@ -28,9 +28,9 @@ MOMENTS = {
 def test_ctrl_c_while_duckdb_works(
     tiny: Tiny, expected: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, moment: str
 ) -> None:
-    target, struck, real = tmp_path / "a.duckdb", [], Patient.call
+    target, struck, real = tmp_path / "a.duckdb", [], InterruptSafeConnection.call
 
-    def strike(self: Patient, method: Callable[..., object], *arguments: object, **options: object) -> object:
+    def strike(self: InterruptSafeConnection, method: Callable[..., object], *arguments: object, **options: object) -> object:
         def struck_in_it(*given: object, **named: object) -> object:
             if not struck and given and str(given[0]).startswith(MOMENTS[moment]):
                 struck.append(given[0])
@@ -39,7 +39,7 @@ def test_ctrl_c_while_duckdb_works(
 
         return real(self, struck_in_it, *arguments, **options)
 
-    monkeypatch.setattr(Patient, "call", strike)
+    monkeypatch.setattr(InterruptSafeConnection, "call", strike)
     options = {
         "--model": tiny.folder, "--corpus": tiny.corpus, "--context": CONTEXT, "--triggers": 12, "--trace": 60, "--vectors": "attn_out",
         "--coefficients": D_FFN, "--batch-size": 3, "--shard-positions": 100, "--seed": 7, "--paper-keys": 6, "--device": "cpu",

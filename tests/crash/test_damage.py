@@ -15,7 +15,7 @@ from ingest.store.doctor_cli import doctor
 from schema import reading_back
 from schema.errors import AtlasError
 from schema.key_files import keys_folder
-from schema.open.kinds import Beside, kinds
+from schema.open.kinds import Companion, kinds
 from schema.open.store import HEADER_BYTES
 from schema.table_digests import digest_tables, store_digests
 from tests.crash import damage
@@ -145,7 +145,7 @@ def test_an_atlas_without_the_folder_of_its_keys_is_whole(atlas: Path) -> None:
 
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.name)
-def test_a_file_beside_it(atlas: Path, kind: Beside) -> None:
+def test_a_file_beside_it(atlas: Path, kind: Companion) -> None:
     file = kind.path(atlas)
     with closing(duckdb.connect(str(file))) as con:
         table = con.execute("SELECT t.table_name FROM duckdb_tables() AS t WHERE t.estimated_size > 1 ORDER BY ALL").fetchall()[0][0]

@@ -17,7 +17,7 @@ from atlas.beside.annotations import ANNOTATIONS
 from ingest import run as driver
 from ingest.store import committer
 from schema.errors import AtlasError, Locked
-from schema.open.names import MARKED, own_name
+from schema.open.names import MARKED, private_hardlink
 from schema.open.store import HEADER_BYTES, open_reader, open_unchanged
 from tests import preloaded
 from tests.crash.conftest import ROOT, ask_doctor, sums
@@ -152,7 +152,7 @@ def test_a_damaged_shard_is_named_removed_and_computed_again(tiny: Tiny, expecte
 
 def staged(target: Path) -> Path:
     """The only shard that waits."""
-    (shard,) = (p for p in committer.staging(committer.work_folder(target)).glob("*/*") if not p.name.startswith("."))
+    (shard,) = (p for p in committer.staging_folder(committer.work_folder(target)).glob("*/*") if not p.name.startswith("."))
     return shard
 
 
@@ -175,7 +175,7 @@ def test_what_a_dead_writer_left_is_removed(tiny: Tiny, expected: dict, interrup
     dead.mkdir()
     dead.chmod(MARKED)
     own.mkdir()
-    with own_name(target):
+    with private_hardlink(target):
         (in_use,) = set(target.parent.glob(".a.duckdb.opening-*")) - {dead}
         said = repaired(target)
         assert in_use.is_dir()
@@ -188,7 +188,8 @@ def test_what_a_dead_writer_left_is_removed(tiny: Tiny, expected: dict, interrup
 @pytest.mark.thorough
 def test_of_two_ingests_at_once_the_second_is_refused_before_it_loads_its_model(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "a.duckdb"
-    code = f"from pathlib import Path; from ingest.store.committer import held\nwith held(Path({str(target)!r})): print('held', flush=True); input()"
+    code = "from pathlib import Path; from ingest.store.committer import lock_work_folder\n"
+    code += f"with lock_work_folder(Path({str(target)!r})): print('held', flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
         with monkeypatch.context() as patched:

@@ -137,7 +137,7 @@ def test_a_clock_that_is_set_between_interruption_and_resume_changes_nothing_but
     no_run_ends_before_it_began(target)
     then = (datetime.now(UTC) + by).timestamp()
     os.utime(target, (then, then))
-    assert age(latest(str(target)).published, datetime.now(UTC)) == ("1 day" if days < 0 else "less than a minute")
+    assert age(latest(str(target)).published_at, datetime.now(UTC)) == ("1 day" if days < 0 else "less than a minute")
     assert ask_doctor(target).output.endswith("nothing to mend\n")
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from ingest.store.committer import held
+from ingest.store.committer import lock_work_folder
 from schema.errors import AtlasError
-from schema.open.locks import alone
+from schema.open.locks import hold_lock_file
 from tests import preloaded
 from tests.crash.conftest import ASKED, sums
 from tests.exact.tiny import Tiny
@@ -20,7 +20,7 @@ from tests.exact.tiny import Tiny
 TAKEN = """
 import os, sys, time
 from pathlib import Path
-from ingest.store.committer import held, remove_work
+from ingest.store.committer import lock_work_folder, remove_work
 from schema.errors import Locked
 target, ready, mine, others = Path(sys.argv[1]), Path(sys.argv[2]), 0, 0
 (ready / str(os.getpid())).touch()
@@ -28,7 +28,7 @@ while len(list(ready.iterdir())) < 4:
     time.sleep(0.001)
 while mine < 50:
     try:
-        with held(target) as work:
+        with lock_work_folder(target) as work:
             os.close(os.open(work / "snapshot.tmp", os.O_CREAT | os.O_EXCL))
             remove_work(work)
         mine += 1
@@ -74,14 +74,14 @@ def test_where_a_file_system_holds_no_locks_all_are_refused_and_nothing_is_lost(
         if lock == "is not there":
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
-    with held(tmp_path / "a.duckdb") as work:
+    with lock_work_folder(tmp_path / "a.duckdb") as work:
         (work / "snapshot.tmp").write_text("of an ingest that was stopped")
     monkeypatch.setattr(fcntl, "flock", flock)
     said = "lies on a file system that holds no locks" if lock == "does nothing" else "cannot lock .*, without which two"
     for _ in range(2):
-        with pytest.raises(AtlasError, match=said), held(tmp_path / "a.duckdb"):
+        with pytest.raises(AtlasError, match=said), lock_work_folder(tmp_path / "a.duckdb"):
             pass
-    with pytest.raises(AtlasError, match=said), alone(tmp_path / "b", "b is held"):
+    with pytest.raises(AtlasError, match=said), hold_lock_file(tmp_path / "b", "b is held"):
         pass
     assert (work / "snapshot.tmp").read_text() == "of an ingest that was stopped"
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from ray.cluster_utils import Cluster
 
-from ingest.store.committer import staging, work_folder
+from ingest.store.committer import staging_folder, work_folder
 from ingest.store.shards import Folder
 from ingest.workers import ray_pool
 from ingest.workers.pool import job
@@ -91,7 +91,7 @@ def cluster() -> Iterator[Cluster]:
 def test_a_machine_that_joins_late_and_one_that_is_lost(tiny: Tiny, expected: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> None:
     """The second worker finds room after the second shard, on a machine that is lost once it has brought one, with what it is then computing."""
     brought, late, lost, shards = [], [], [], ray_pool.RayPool.shards
-    late_ones = staging(work_folder(tmp_path / "a.duckdb")) / "worker-1"
+    late_ones = staging_folder(work_folder(tmp_path / "a.duckdb")) / "worker-1"
 
     def disturbed(self, jobs, advance):
         for shard in shards(self, jobs, advance):

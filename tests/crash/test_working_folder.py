@@ -14,7 +14,7 @@ import pytest
 from click.testing import Result
 
 from atlas.cli.main import run as atlas_command
-from ingest.store.committer import held, remove_work, staging, work_folder
+from ingest.store.committer import lock_work_folder, remove_work, staging_folder, work_folder
 from ingest.store.shards import write_shard
 from schema.errors import AtlasError
 from tests.crash.conftest import ask_doctor, sums
@@ -183,13 +183,13 @@ def test_a_text_of_standard_input_cut_short_is_removed(tiny: Tiny, tmp_path: Pat
     part.write_text("the first of")
     assert str(part) in repaired(target)
     assert not part.exists()
-    with held(target) as work:
+    with lock_work_folder(target) as work:
         remove_work(work)
 
 
 def test_the_command_says_each_in_one_line(tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     (tmp_path / "a.duckdb.work").write_text("mine")
-    assert staging(work_folder(tmp_path / "a.duckdb")) == tmp_path / "a.duckdb.work" / "shards"
+    assert staging_folder(work_folder(tmp_path / "a.duckdb")) == tmp_path / "a.duckdb.work" / "shards"
     for arguments in (["doctor", "--repair"], ["ingest", "--quiet", "--model", str(tiny.folder)]):
         assert atlas_command([arguments[0], str(tmp_path / "a.duckdb"), *arguments[1:]], is_debug=False) == 1
         said = capsys.readouterr().err
@@ -213,6 +213,6 @@ def test_a_lock_that_is_none_is_refused_and_what_it_leads_to_is_as_it_was(tmp_pa
         with lock.open("wb") as file:
             file.truncate(2**30)
     before = mine.read_bytes() if mine.exists() else None
-    with pytest.raises(AtlasError, match="would be written over"), held(target):
+    with pytest.raises(AtlasError, match="would be written over"), lock_work_folder(target):
         pass
     assert (mine.read_bytes() if mine.exists() else None) == before

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 import atlas
 from ingest.model.models import wrap
-from ingest.model.readers import ERASED, Reader, seen_by
+from ingest.model.readers import ERASED, Reader, split_reader_input
 from ingest.model.reference import FOLDERS
 from ingest.model.reference.probe import probe_rows, read_curve
 from ingest.recorders.probes import probe_sequences
@@ -135,7 +135,7 @@ def test_what_a_head_erases_by_writer_adds_up_to_what_is_stored(c: Case, hf: Pre
     found = c.published.rows(sql)
     assert len(found) == 2 * 2 * 4
     for sequence, index, layer, head, erased in found:
-        seen = seen_by(model, Reader(layer, head, ERASED), torch.from_numpy(texts[sequence][: index + 1]).long())
+        seen = split_reader_input(model, Reader(layer, head, ERASED), torch.from_numpy(texts[sequence][: index + 1]).long())
         assert sum(part.amount for part in seen.parts) == pytest.approx(erased, abs=1e-5)
 
 

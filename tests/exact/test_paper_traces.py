@@ -345,5 +345,5 @@ def test_what_early_exit_learns_from(c: Case, seen: list[list[Seen]], tmp_path: 
         assert examples.after[i].tolist() == [s.post.argmax() for s in position]
         assert examples.clusters[i].tolist() == [[cluster[s.layer, neuron] for _, neuron, _ in dominant(c, s)] for s in position]
         at = next(layer for layer in range(c.n_layers) if all(s.post.argmax() == s.final for s in position[layer:]))
-        assert examples.saturated_at[i] == at
+        assert examples.saturation_layers[i] == at
         assert examples.is_event[i] == (position[at].candidate != position[at].final)

@@ -19,11 +19,11 @@ from torch import Tensor
 import atlas
 from atlas.beside.experiments import EXPERIMENTS, store
 from atlas.beside.experiments.store import remove
-from ingest.experiments.base import Found, Progress
-from ingest.experiments.base import World as Loaded
+from ingest.experiments.base import ExperimentContext as Loaded
+from ingest.experiments.base import PartResult, Progress
 from ingest.experiments.cli import spec_in
 from ingest.experiments.costs import report, total
-from ingest.experiments.driver import Ran, carry_out, planned, quiet, world_of
+from ingest.experiments.driver import ExperimentResult, carry_out, ignore_progress, open_context, plan_experiment
 from ingest.experiments.kinds import kinds
 from ingest.experiments.spec import Spec, of_toml, spec_of, to_toml
 from schema.errors import AtlasError, Locked
@@ -42,7 +42,7 @@ every_kind = pytest.mark.parametrize("kind", sorted(kinds().keys() - {"suppressi
 
 @pytest.fixture(scope="module")
 def loaded_once(made: World) -> Iterator[Loaded]:
-    with world_of(made.atlas, str(made.tiny.folder), "cpu", quiet) as found:
+    with open_context(made.atlas, str(made.tiny.folder), "cpu", ignore_progress) as found:
         yield found
 
 
@@ -52,8 +52,8 @@ def loaded(loaded_once: Loaded, world: World) -> Loaded:
     return replace(loaded_once, path=world.atlas)
 
 
-def done(loaded: Loaded, spec: Spec) -> Ran:
-    return carry_out(loaded, spec, planned(loaded, spec), quiet)
+def done(loaded: Loaded, spec: Spec) -> ExperimentResult:
+    return carry_out(loaded, spec, plan_experiment(loaded, spec), ignore_progress)
 
 
 def plain_logits(world: World, text: str) -> Tensor:
@@ -81,8 +81,8 @@ def stop_within_the_second(what: str, share: float = 0.0) -> None:
 @every_kind
 def test_one_that_stops_anywhere_goes_on_and_its_file_repeats_it_to_the_bit(world: World, loaded: Loaded, kind: str) -> None:
     spec = spec_of(specs(world)[kind])
-    plan = planned(loaded, spec)
-    whole = carry_out(loaded, spec, plan, quiet)
+    plan = plan_experiment(loaded, spec)
+    whole = carry_out(loaded, spec, plan, ignore_progress)
     assert (whole.n_parts, whole.n_resumed) == (2, 0) == (len(plan.parts), 0)
 
     with pytest.raises(Stopped):
@@ -90,7 +90,7 @@ def test_one_that_stops_anywhere_goes_on_and_its_file_repeats_it_to_the_bit(worl
     with atlas.open(world.atlas) as a:
         assert a.sql("SELECT status, finished_at IS NULL FROM experiments.experiment ORDER BY experiment_id").rows() == [("finished", False), ("running", True)]
     told: list[str] = []
-    resumed = carry_out(loaded, spec, planned(loaded, spec), lambda what, share=0.0: told.append(what))
+    resumed = carry_out(loaded, spec, plan_experiment(loaded, spec), lambda what, share=0.0: told.append(what))
     assert (resumed.experiment_id, resumed.n_resumed) == (1, 1)
     assert {what.rsplit(", ", 1)[1] for what in told} == {"2 of 2"}
     again = done(loaded, of_toml(to_toml(spec_in(world.atlas, 1)).encode()))
@@ -131,7 +131,7 @@ def test_a_process_that_is_killed_leaves_what_another_goes_on_with(world: World,
 def test_two_that_compute_the_same_experiment_say_so(world: World, loaded: Loaded) -> None:
     """The second comes when the first is at its first part, and is ahead of it then."""
     spec = spec_of(specs(world)["knockout"])
-    plan, n_others = planned(loaded, spec), 0
+    plan, n_others = plan_experiment(loaded, spec), 0
 
     def meanwhile(what: str, share: float = 0.0) -> None:
         nonlocal n_others
@@ -151,32 +151,32 @@ def test_two_that_compute_the_same_experiment_say_so(world: World, loaded: Loade
 def test_a_part_that_fails_says_what_is_kept(world: World, loaded: Loaded, failing: int, said: str, left: list[str]) -> None:
     """Nothing that never came to a part is left as if it ran."""
     spec = spec_of(specs(world)["knockout"])
-    plan = planned(loaded, spec)
+    plan = plan_experiment(loaded, spec)
 
-    def fail(_: Progress) -> Found:
+    def fail(_: Progress) -> PartResult:
         raise RuntimeError("no room\nat all")
 
     parts = [replace(part, compute=fail) if i == failing else part for i, part in enumerate(plan.parts)]
     with pytest.raises(AtlasError, match=rf"^prompt {failing} could not be computed \(RuntimeError: no room at all\); .*{said}"):
-        carry_out(loaded, spec, replace(plan, parts=parts), quiet)
+        carry_out(loaded, spec, replace(plan, parts=parts), ignore_progress)
     with atlas.open(world.atlas) as a:
         assert a.experiment_summary()["status"].to_list() == left
-    assert carry_out(loaded, spec, plan, quiet).n_resumed == failing
+    assert carry_out(loaded, spec, plan, ignore_progress).n_resumed == failing
 
 
 @pytest.mark.thorough
 def test_a_first_part_that_fails_takes_away_nothing_that_another_process_has_added(world: World, loaded: Loaded) -> None:
     """The other finds the experiment begun, and does the same part while this one is at it."""
     spec = spec_of(specs(world)["knockout"])
-    plan = planned(loaded, spec)
+    plan = plan_experiment(loaded, spec)
 
-    def fail(_: Progress) -> Found:
+    def fail(_: Progress) -> PartResult:
         with pytest.raises(Stopped):
             carry_out(loaded, spec, plan, stop_within_the_second)
         raise RuntimeError("no room")
 
     with pytest.raises(AtlasError, match=r"RuntimeError: no room\); experiment 0 is kept, since another process has added to it$"):
-        carry_out(loaded, spec, replace(plan, parts=[replace(plan.parts[0], compute=fail), *plan.parts[1:]]), quiet)
+        carry_out(loaded, spec, replace(plan, parts=[replace(plan.parts[0], compute=fail), *plan.parts[1:]]), ignore_progress)
     assert (resumed := done(loaded, spec)).experiment_id == 0 and resumed.n_resumed == 1
     assert done(loaded, spec).experiment_id == 1
     assert kept(world.atlas, 0) == kept(world.atlas, 1)
@@ -185,7 +185,7 @@ def test_a_first_part_that_fails_takes_away_nothing_that_another_process_has_add
 @pytest.mark.thorough
 def test_what_was_removed_while_it_was_computed_is_not_added_to_what_has_its_id(world: World, loaded: Loaded) -> None:
     spec, other = (spec_of(specs(world)[kind]) for kind in ("knockout", "tracing"))
-    plan, of_other = planned(loaded, spec), planned(loaded, other)
+    plan, of_other = plan_experiment(loaded, spec), plan_experiment(loaded, other)
 
     def meanwhile(what: str, share: float = 0.0) -> None:
         if share and not EXPERIMENTS.path(world.atlas).with_name("once").exists():
@@ -196,15 +196,15 @@ def test_what_was_removed_while_it_was_computed_is_not_added_to_what_has_its_id(
 
     with pytest.raises(AtlasError, match="experiment 0 was removed while it was computed, and another has its id: run the same command again"):
         carry_out(loaded, spec, plan, meanwhile)
-    assert carry_out(loaded, other, of_other, quiet).experiment_id == 0
-    assert carry_out(loaded, spec, plan, quiet).experiment_id == 1
+    assert carry_out(loaded, other, of_other, ignore_progress).experiment_id == 0
+    assert carry_out(loaded, spec, plan, ignore_progress).experiment_id == 1
 
 
 def test_why_a_first_part_failed_is_said_also_where_nothing_can_be_removed(world: World, loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = spec_of(specs(world)["knockout"])
-    plan = planned(loaded, spec)
+    plan = plan_experiment(loaded, spec)
 
-    def fail(_: Progress) -> Found:
+    def fail(_: Progress) -> PartResult:
         raise RuntimeError("no room")
 
     def refuse(*_: object) -> bool:
@@ -212,7 +212,7 @@ def test_why_a_first_part_failed_is_said_also_where_nothing_can_be_removed(world
 
     monkeypatch.setattr(store, "remove_if_bare", refuse)
     with pytest.raises(AtlasError, match=r"RuntimeError: no room\); experiment 0 has begun, and whether a part of it is kept cannot be said \(in use\)$"):
-        carry_out(loaded, spec, replace(plan, parts=[replace(plan.parts[0], compute=fail), *plan.parts[1:]]), quiet)
+        carry_out(loaded, spec, replace(plan, parts=[replace(plan.parts[0], compute=fail), *plan.parts[1:]]), ignore_progress)
 
 
 @pytest.mark.thorough
@@ -226,7 +226,7 @@ def test_another_seed_or_setting_is_another_experiment(world: World, loaded: Loa
     for changes in ({}, {"seed": 4}, {"settings": {"draws": 1}}, {"title": "u"}):
         spec = spec_of(asked | changes)
         with pytest.raises(Stopped):
-            carry_out(loaded, spec, planned(loaded, spec), stop_at_once)
+            carry_out(loaded, spec, plan_experiment(loaded, spec), stop_at_once)
     with atlas.open(world.atlas) as a:
         assert a.sql("SELECT count(*) FROM experiments.experiment").item() == 4
 
@@ -236,12 +236,12 @@ def test_another_seed_or_setting_is_another_experiment(world: World, loaded: Loa
 @every_kind
 def test_the_cost_that_is_told_is_what_is_read(world: World, loaded: Loaded, kind: str) -> None:
     spec = spec_of(specs(world)[kind])
-    plan, model = planned(loaded, spec), loaded.model
+    plan, model = plan_experiment(loaded, spec), loaded.model
     read, in_layers, handles = [0], [0], []
     handles.append(model.backbone_module.register_forward_pre_hook(lambda _m, a, k: read.append(len(a[0] if a else k["input_ids"])), with_kwargs=True))
     blocks = [model.layer_module(layer, "mlp") for layer in range(model.n_layers)]
     handles += [block.register_forward_hook(lambda _m, _a, out: in_layers.append(out.shape[0] * out.shape[1])) for block in blocks]
-    carry_out(loaded, spec, plan, quiet)
+    carry_out(loaded, spec, plan, ignore_progress)
     for handle in handles:
         handle.remove()
     cost = total(plan)
@@ -393,14 +393,14 @@ def test_what_cannot_be_asked_of_this_model_is_refused_before_anything_is_kept(
     asked = specs(world)[kind]
     changed = {name: value for name, value in (asked["prompts"][0] | changes).items() if value is not None}
     with pytest.raises(AtlasError, match=message) as refused:
-        planned(loaded, spec_of(asked | {"prompts": [changed]}))
+        plan_experiment(loaded, spec_of(asked | {"prompts": [changed]}))
     assert "\n" not in str(refused.value)
     assert not EXPERIMENTS.path(world.atlas).exists()
 
 
 def test_a_baseline_of_several_tokens_is_refused(world: World, loaded: Loaded) -> None:
     with pytest.raises(AtlasError, match='the baseline "people of the world" is 11 tokens'):
-        planned(loaded, spec_of(specs(world)["saliency"] | {"settings": {"baseline": "people of the world"}}))
+        plan_experiment(loaded, spec_of(specs(world)["saliency"] | {"settings": {"baseline": "people of the world"}}))
 
 
 def test_a_kind_of_another_distribution_is_listed_run_and_kept(world: World, loaded: Loaded, tmp_path: Path) -> None:

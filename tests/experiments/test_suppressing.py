@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 import atlas
-from ingest.acting.word_lists import templated
+from ingest.acting.word_lists import template_prompts
 from ingest.experiments import suppressing
-from ingest.experiments.base import World as Loaded
+from ingest.experiments.base import ExperimentContext as Loaded
 from ingest.experiments.costs import report
-from ingest.experiments.driver import carry_out, planned, quiet, world_of
+from ingest.experiments.driver import carry_out, ignore_progress, open_context, plan_experiment
 from ingest.experiments.spec import Spec, of_toml, spec_of, to_toml
 from schema.errors import AtlasError
 from tests.experiments.conftest import World
@@ -32,7 +32,7 @@ DESCRIPTIONS = ("the the:", "of the world and")
 
 @pytest.fixture(scope="module")
 def loaded(made: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
-    with world_of(made.atlas, str(made.tiny.folder), "cpu", quiet) as found:
+    with open_context(made.atlas, str(made.tiny.folder), "cpu", ignore_progress) as found:
         yield found
 
 
@@ -50,7 +50,7 @@ def spec(loaded: Loaded) -> Spec:
 
 @pytest.fixture(scope="module")
 def rows(loaded: Loaded, spec: Spec) -> dict[str, pl.DataFrame]:
-    ran = carry_out(loaded, spec, planned(loaded, spec), quiet)
+    ran = carry_out(loaded, spec, plan_experiment(loaded, spec), ignore_progress)
     assert (ran.n_parts, ran.n_resumed, ran.notes) == (17, 0, {})
     with atlas.open(loaded.path) as a:
         names = ("prompt", "prompt_token", "arm", "arm_change", "generation", "generation_score", "score_difference", "arm_cost", "part")
@@ -72,8 +72,8 @@ def test_one_that_stops_within_an_arm_goes_on_to_the_same_bits(loaded: Loaded, s
             raise Stopped
 
     with pytest.raises(Stopped):
-        carry_out(loaded, spec, planned(loaded, spec), stop)
-    ran = carry_out(loaded, spec, planned(loaded, spec), quiet)
+        carry_out(loaded, spec, plan_experiment(loaded, spec), stop)
+    ran = carry_out(loaded, spec, plan_experiment(loaded, spec), ignore_progress)
     assert ran.n_resumed == int(at.split(", ")[1].split()[0]) - 1
     assert kept(loaded.path, ran.experiment_id) == kept(loaded.path, 0)
 
@@ -134,7 +134,7 @@ def test_what_is_written_greedily_is_what_transformers_says_anew_at_each_step(ma
 def test_each_row_is_drawn_as_it_would_be_alone(loaded: Loaded, spec: Spec, rows: dict[str, pl.DataFrame]) -> None:
     """Its seed is hashed of the experiment's, its sample and its prompt."""
     from ingest.acting.decoding import Decoding
-    from ingest.acting.generation import continued
+    from ingest.acting.generation import continue_under_arms
     from tests.ingest.acting_oracle import hashed
 
     drawn = rows["generation"].filter(arm_id=0, decoding="sample")
@@ -143,7 +143,7 @@ def test_each_row_is_drawn_as_it_would_be_alone(loaded: Loaded, spec: Spec, rows
     for row in drawn.iter_rows(named=True):
         assert row["seed"] == hashed(hashed(5, row["sample"]), row["prompt_id"])
         ids = torch.tensor([rows["prompt_token"].filter(prompt_id=row["prompt_id"]).sort("index")["token_id"].to_list()])
-        (alone,) = continued(loaded.model, ids, N_NEW, [], decoding=how, seeds=[row["seed"]], is_exact=True, adjust={}, on_token=lambda *_: None)
+        (alone,) = continue_under_arms(loaded.model, ids, N_NEW, [], decoding=how, seeds=[row["seed"]], is_exact=True, adjust={}, on_token=lambda *_: None)
         assert list(alone.token_ids) == row["token_ids"]
 
 
@@ -174,7 +174,7 @@ def test_a_text_is_read_in_windows_of_1024_tokens_and_of_fewer_where_a_descripti
     assert max(len(loaded.model.tokenizer(one, add_special_tokens=False)["input_ids"]) for one in DESCRIPTIONS) == 9
     monkeypatch.setattr(type(loaded.model), "max_context", context)
     monkeypatch.setattr(suppressing, "text_of", lambda *_: torch.zeros(2500, dtype=torch.long))
-    assert planned(loaded, spec).measured["window"] == window
+    assert plan_experiment(loaded, spec).measured["window"] == window
 
 
 def forms(made: World, spec: Spec) -> list[tuple[int, ...]]:
@@ -235,17 +235,17 @@ def test_it_is_asked_with_the_prompts_that_come_with_it_and_repeats_itself(loade
     assert of_toml(to_toml(spec).encode()) == spec
     usual = spec_of({"kind": "suppression", "title": "t"})
     assert usual == spec_of({"kind": "suppression", "title": "t", "prompts": "templates"})
-    assert [(one.text, one.cluster) for one in usual.prompts] == templated()
+    assert [(one.text, one.cluster) for one in usual.prompts] == template_prompts()
     clusters = {one.cluster for one in usual.prompts}
     assert len(clusters) >= 20 and len(usual.prompts) == 2 * len(clusters) == len({one.text for one in usual.prompts})
-    assert "17 parts" in report(planned(loaded, spec), loaded.model)
+    assert "17 parts" in report(plan_experiment(loaded, spec), loaded.model)
 
 
 def refused(loaded: Loaded, spec: Spec, match: str, prompts: list[dict[str, str]] | None = None, **settings: Any) -> None:
-    asked = spec.asked()
+    asked = spec.settings_and_prompts()
     other = {"kind": "suppression", "title": "s", "settings": asked["settings"] | settings, "prompts": prompts or asked["prompts"]}
     with pytest.raises(AtlasError, match=match):
-        planned(loaded, spec_of(other))
+        plan_experiment(loaded, spec_of(other))
 
 
 def test_what_cannot_be_asked_is_refused_before_anything_is_kept(loaded: Loaded, spec: Spec) -> None:

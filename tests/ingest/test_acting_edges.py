@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from ingest.acting.acting import acting
-from ingest.acting.edges import Blocked, with_edges
-from ingest.acting.edits import Assigned
+from ingest.acting.acting import apply_arms
+from ingest.acting.edges import BlockedEdges, with_edges
+from ingest.acting.edits import AssignedArm
 from ingest.acting.places import shape_of
-from ingest.model.eager import eager
+from ingest.model.eager import use_eager_attention
 from ingest.model.models import Model, wrap
 from schema.errors import AtlasError
 from schema.interventions.parse import arm_of
@@ -27,8 +27,8 @@ BLOCKED = {1: [(8, 7), (8, 6), (5, 5), (7, 5)], 0: [(8, 8), (6, 4)]}
 """Head → destination and source."""
 
 
-def assigned(model: Model, *items: dict, n_positions: int = N) -> list[Assigned]:
-    return [Assigned(resolve(arm_of(list(items)), shape_of(model), lambda *_: None), slice(0, 1), n_positions, n_positions)]
+def assigned(model: Model, *items: dict, n_positions: int = N) -> list[AssignedArm]:
+    return [AssignedArm(resolve(arm_of(list(items)), shape_of(model), lambda *_: None), slice(0, 1), n_positions, n_positions)]
 
 
 def block(layer: int, edges: object, **more: object) -> dict:
@@ -53,9 +53,9 @@ def test_a_head_reads_as_if_the_edge_were_not_there(family: str, code: str) -> N
     model = wrap(tiny_hf(family, dtype=torch.float64), tiny_tokenizer(), "exact")
     for layer in (0, 1):
         arm = [block(layer, edges, units=[head]) for head, edges in BLOCKED.items()]
-        with acting(model, assigned(model, *arm)), torch.no_grad():
+        with apply_arms(model, assigned(model, *arm)), torch.no_grad():
             if code == "eager":
-                with eager(model):
+                with use_eager_attention(model):
                     got = model.hf(PROMPT[None], use_cache=False).logits[0]
             else:
                 got = model.hf(PROMPT[None], use_cache=False).logits[0]
@@ -72,7 +72,7 @@ def test_a_head_reads_as_if_the_edge_were_not_there(family: str, code: str) -> N
 def test_with_all_edges_blocked_but_the_diagonal_each_token_is_read_alone_at_its_position(family: str) -> None:
     model = tiny_model(family)
     edges = [(destination, source) for destination in range(N) for source in range(destination)]
-    with acting(model, assigned(model, block(0, edges), block(1, edges))), torch.no_grad():
+    with apply_arms(model, assigned(model, block(0, edges), block(1, edges))), torch.no_grad():
         got = model.hf(PROMPT[None], use_cache=False).logits[0]
     # products of one row and of nine, in float32
     bound = bound_logits(model.hf, PROMPT)
@@ -87,19 +87,19 @@ def test_a_position_with_nothing_left_to_read_is_refused_windows_counted_in(fami
     """mistral's window, and that of gpt_neo's second layer, is 4."""
     model, all_of_it = tiny_model(family), [(8, source) for source in (5, 6, 7, 8)]
     if family == "llama":
-        with acting(model, assigned(model, block(1, all_of_it))):
+        with apply_arms(model, assigned(model, block(1, all_of_it))):
             model.backbone(PROMPT[None])
         return
     # the second of one head, in two interventions
     two = [block(1, all_of_it[:2], units=[1]), block(1, all_of_it[2:], units=[1])]
     for head, items in ((0, [block(1, all_of_it)]), (1, two)):
         refused = pytest.raises(AtlasError, match=f"block of layer 1, head {head}: position 8 would have nothing left to read")
-        with refused, acting(model, assigned(model, *items)):
+        with refused, apply_arms(model, assigned(model, *items)):
             pass
 
 
 def test_each_kind_of_mask_by_hand() -> None:
-    model, one = tiny_model("llama"), [Blocked(slice(1, 2), (0, 1, 2, 3), frozenset({(2, 0)}))]
+    model, one = tiny_model("llama"), [BlockedEdges(slice(1, 2), (0, 1, 2, 3), frozenset({(2, 0)}))]
     causal = torch.tensor([[1, 0, 0], [1, 1, 0], [1, 1, 1]], dtype=torch.bool)
     expected = causal.clone()
     expected[2, 0] = False
@@ -112,12 +112,12 @@ def test_each_kind_of_mask_by_hand() -> None:
     assert torch.equal(found[0, 0], added) and torch.equal(found[1, 0] == 0, expected)
     assert not added[2].any(), "the model's own mask was changed"
     # one head of several, with a cache of two positions, of which a window of one may be left
-    head = [Blocked(slice(0, 2), (3,), frozenset({(2, 1)}))]
+    head = [BlockedEdges(slice(0, 2), (3,), frozenset({(2, 1)}))]
     found = with_edges(model, head, None, (2, 1), 2)
     assert found[0, :, 0].tolist() == [[True] * 3] * 3 + [[True, False, True]]
     assert with_edges(model, head, torch.ones(2, 1, 1, 2, dtype=torch.bool), (2, 1), 2)[0, 3, 0].tolist() == [False, True]
     # what has fallen out of the window is gone already
-    assert with_edges(model, [Blocked(slice(0, 1), (3,), frozenset({(2, 0)}))], torch.ones(2, 1, 1, 2, dtype=torch.bool), (2, 1), 2).all()
+    assert with_edges(model, [BlockedEdges(slice(0, 1), (3,), frozenset({(2, 0)}))], torch.ones(2, 1, 1, 2, dtype=torch.bool), (2, 1), 2).all()
     # nothing of this piece is blocked, and the mask is what it was
     assert with_edges(model, head, None, (2, 2), 0) is None
 
@@ -127,5 +127,5 @@ def test_attention_that_takes_no_mask_is_refused() -> None:
     before = model.hf.config._attn_implementation
     model.hf.config._attn_implementation = "flash_attention_2"
     with pytest.raises(AtlasError, match="its attention runs as flash_attention_2, which is given no mask"):
-        with_edges(model, [Blocked(slice(0, 1), (0,), frozenset({(1, 0)}))], None, (1, 2), 0)
+        with_edges(model, [BlockedEdges(slice(0, 1), (0,), frozenset({(1, 0)}))], None, (1, 2), 0)
     model.hf.config._attn_implementation = before

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from transformers import OPTConfig, OPTForCausalLM
 
-from ingest.acting.acting import acting
+from ingest.acting.acting import apply_arms
 from ingest.acting.draws import noise
-from ingest.acting.edits import Assigned, vector_sha256
+from ingest.acting.edits import AssignedArm, vector_sha256
 from ingest.acting.effect import effect
 from ingest.model.hooks import record_layers
 from ingest.model.models import Model, wrap
@@ -162,7 +162,7 @@ def test_a_head_is_taken_away_before_the_output_projection_and_its_bias_stays() 
     with record_layers(model, sites=("gathered",)) as records:
         model.backbone(prompt)
     kept = records[0]["gathered"][0, :, : model.d_head]
-    with acting(model, [Assigned(arm, slice(0, 1), 5, 5)]), record_layers(model) as records:
+    with apply_arms(model, [AssignedArm(arm, slice(0, 1), 5, 5)]), record_layers(model) as records:
         model.backbone(prompt)
     o = model.layer_module(0, "self_attn.out_proj")
     assert torch.allclose(records[0]["attn_out"][0], kept @ o.weight[:, : model.d_head].T + o.bias, atol=1e-6)

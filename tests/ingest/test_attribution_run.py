@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from ingest.cli import ingest as command
 from ingest.model.checks import check_attention, check_identities
-from ingest.model.facts import always, every_layer
+from ingest.model.facts import constant_fact, every_layer
 from ingest.model.models import Model
 from ingest.refusals import check_model
 from ingest.run import ingest
@@ -90,7 +90,7 @@ def test_without_a_trace_it_is_refused(tiny: Tiny, tmp_path: Path) -> None:
         ("granite", {"attention__o": "self_attn.q_proj"}, r"heads \+ attention bias = attn_out fails at layer 0: relative error \d"),
         ("gemma2", {"attention__after_norm": None}, r"heads \+ attention bias = attn_out fails at layer 0"),
         ("gpt2", {"attention__layout": "heads"}, r"pattern @ values = what heads gathered fails at layer 0: relative error \d"),
-        ("mistral", {"attention__window": every_layer(always(None))}, r"pattern @ values = what heads gathered"),
+        ("mistral", {"attention__window": every_layer(constant_fact(None))}, r"pattern @ values = what heads gathered"),
     ],
 )
 def test_a_wrong_fact_of_attention_fails_its_identity_and_the_ffns_are_read_all_the_same(model_type: str, facts: dict, message: str) -> None:

@@ -17,7 +17,7 @@ from ingest.text import chats
 from ingest.text.chats import ChatCounts, TemplateProcess, render_chats
 from ingest.text.corpora import Document, open_corpus
 from ingest.text.counted import read_tokens
-from ingest.text.sequences import CutDocument, cut
+from ingest.text.sequences import CutDocument, cut_documents
 from schema.errors import AtlasError
 from tests.exact.tiny import make, run, tiny_request
 
@@ -53,7 +53,7 @@ def chatml() -> PreTrainedTokenizerFast:
 
 def read(tokenizer: PreTrainedTokenizerFast, *documents: Document, is_chat: bool = False, context: int = 500, bos: str = "auto") -> list[CutDocument]:
     texts = render_chats(documents, tokenizer, is_chat=is_chat)
-    return list(cut(texts, tokenizer, corpus_id=0, context=context, bos=bos, by="tokens"))
+    return list(cut_documents(texts, tokenizer, corpus_id=0, context=context, bos=bos, by="tokens"))
 
 
 def chat(messages: list[dict[str, str]]) -> Document:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ingest.model.checks import check_attention, check_identities, parts_error, probe_tokens, relative_error
-from ingest.model.facts import ONE, always
+from ingest.model.facts import ONE, constant_fact
 from ingest.model.hooks import ATTENDED, RECORDED, record_layers
 from ingest.model.models import Model
 from schema.errors import AtlasError
@@ -49,23 +49,23 @@ def test_the_report_has_one_error_for_each_identity() -> None:
         ("gemma2", {"ffn__write": "mlp"}, r"resid_mid \+ ffn_out"),
         ("gemma", {"stream__embedding_multiplier": ONE}, r"token row \+ position row = first resid_pre fails at layer 0"),
         ("opt", {"stream__position_offset": 0}, r"token row \+ position row"),
-        ("granite", {"stream__embedding_multiplier": always(1.0)}, r"token row \+ position row"),
+        ("granite", {"stream__embedding_multiplier": constant_fact(1.0)}, r"token row \+ position row"),
         ("bloom", {"stream__embedding_norm": None}, r"token row \+ position row"),
         ("gpt2", {"stream__position_embedding": None}, r"token row \+ position row = first resid_pre"),
         ("gemma2", {"norm_gain_offset": 0.0}, r"norm of the state that the FFN reads = what its keys read fails at layer 0"),
         ("olmo2", {"norm_gain_offset": 1.0}, r"coefficients @ values \+ bias = ffn_out"),
-        ("granite", {"stream__residual_multiplier": always(1.0)}, r"resid_pre \+ attn_out"),
-        ("granite", {"stream__logit_divisor": always(1.0)}, r"lens\(last resid_post\) = logits fails at layer 1"),
-        ("gemma2", {"stream__logit_softcap": always(None)}, r"lens\(last resid_post\) = logits"),
-        ("gpt_neox", {"stream__is_parallel": always(False)}, r"resid_pre \+ attn_out"),
+        ("granite", {"stream__residual_multiplier": constant_fact(1.0)}, r"resid_pre \+ attn_out"),
+        ("granite", {"stream__logit_divisor": constant_fact(1.0)}, r"lens\(last resid_post\) = logits fails at layer 1"),
+        ("gemma2", {"stream__logit_softcap": constant_fact(None)}, r"lens\(last resid_post\) = logits"),
+        ("gpt_neox", {"stream__is_parallel": constant_fact(False)}, r"resid_pre \+ attn_out"),
         ("bloom", {"attention__write": "self_attention"}, r"resid_pre \+ attn_out"),
         ("bloom", {"ffn__write": "mlp"}, r"resid_mid \+ ffn_out"),
         ("llama", {"ffn__gate": "mlp.up_proj", "ffn__up": "mlp.gate_proj"}, r"activation\(keys @ what they read\) = coefficients fails at layer 0"),
         ("llama", {"ffn__gate": None}, r"activation\(keys @"),
         ("llama", {"ffn__up": "mlp.gate_proj"}, r"activation\(keys @"),
-        ("llama", {"ffn__activation": always("relu")}, r"activation\(keys @"),
-        ("gpt2", {"ffn__activation": always("relu")}, r"activation\(keys @"),
-        ("gpt2", {"ffn__activation": always("gelu")}, r"activation\(keys @"),
+        ("llama", {"ffn__activation": constant_fact("relu")}, r"activation\(keys @"),
+        ("gpt2", {"ffn__activation": constant_fact("relu")}, r"activation\(keys @"),
+        ("gpt2", {"ffn__activation": constant_fact("gelu")}, r"activation\(keys @"),
         ("gpt_neox", {"ffn__read": "input_layernorm"}, r"norm of the state that the FFN reads = what its keys read fails at layer 0"),
         ("gemma", {"norm_gain_offset": 0.0}, r"norm of the state"),
         ("phi", {"ffn__read": "mlp"}, r"norm of the state"),

@@ -9,7 +9,7 @@ from ingest.model.architectures import ARCHITECTURES
 from ingest.model.folding import folded_heads
 from ingest.model.models import Model
 from ingest.model.token_states import TokenStates
-from ingest.passes.base import Probe
+from ingest.passes.base import CostSample
 from ingest.passes.circuit import PASS
 from ingest.recorders import composition, virtual_weights
 from ingest.recorders.circuits import circuit_tables
@@ -262,7 +262,7 @@ def test_scores_are_those_of_rows_for_vectors_as_another_library_has_them() -> N
 
 def test_a_dry_run_counts_the_rows_and_times_a_layer(both) -> None:
     model, _, tables = both
-    probe = Probe(model, asked("x.duckdb", "m", None, circuit=True, context=12), None, [])
+    probe = CostSample(model, asked("x.duckdb", "m", None, circuit=True, context=12), None, [])
     expected, found = PASS.rows(probe), {name: sum(len(of[name]) for of in tables.values()) for name in tables[0]}
     # a neuron of the first layer reads no other, and one of the last is read by none
     expected["virtual_weight"] //= 2

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from ingest.recorders import clusters
-from ingest.recorders.clusters import cluster_rows, complete_linkage, distances, divided, in_order, n_blocks, n_clusters, scores_root, unit
+from ingest.recorders.clusters import cluster_rows, complete_linkage, distances, in_order, n_blocks, n_clusters, scores_root, split_members, unit
 from tests.ingest.tiny_models import tiny_model
 
 
@@ -76,10 +76,10 @@ def test_the_paper_has_ten_thousand_clusters_and_memory_decides_on_blocks():
 
 def test_blocks_are_even_hold_every_vector_once_and_are_the_same_again():
     found = unit(vectors(101))
-    parts = divided(found, np.arange(101), 4, 0)
+    parts = split_members(found, np.arange(101), 4, 0)
     assert sorted(np.concatenate(parts).tolist()) == list(range(101))
     assert {len(part) for part in parts} <= {25, 26}
-    again = divided(found, np.arange(101), 4, 0)
+    again = split_members(found, np.arange(101), 4, 0)
     assert all((a == b).all() for a, b in zip(parts, again, strict=True))
 
 
@@ -87,12 +87,12 @@ def test_blocks_keep_near_vectors_together():
     """Two tight bundles of one size: 2-means finds them, whatever their order."""
     centres = np.eye(5)[:2]
     found = unit(centres[np.arange(60) % 2] + 0.01 * vectors(60))
-    assert groups_of(np.isin(np.arange(60), divided(found, np.arange(60), 2, 3)[0])) == {frozenset(range(0, 60, 2)), frozenset(range(1, 60, 2))}
+    assert groups_of(np.isin(np.arange(60), split_members(found, np.arange(60), 2, 3)[0])) == {frozenset(range(0, 60, 2)), frozenset(range(1, 60, 2))}
 
 
 def test_vectors_that_are_all_one_are_divided_too():
     same = np.tile(unit(vectors(1)), (10, 1))
-    assert [len(part) for part in divided(same, np.arange(10), 4, 0)] == [3, 2, 3, 2]
+    assert [len(part) for part in split_members(same, np.arange(10), 4, 0)] == [3, 2, 3, 2]
 
 
 def test_with_blocks_there_are_as_many_clusters_each_within_a_block_and_made_by_complete_linkage(monkeypatch):
@@ -108,7 +108,7 @@ def test_with_blocks_there_are_as_many_clusters_each_within_a_block_and_made_by_
         found = torch.cat([model.values(layer) for layer in range(model.n_layers)]).double().numpy()
         found = found if space == "value" else found @ model.unembedding.double().numpy().T
         root = found if space == "value" else np.concatenate([model.values(i).double().numpy() for i in range(model.n_layers)]) @ scores_root(model.unembedding)
-        for part in divided(unit(root), np.arange(n), n_blocks(n), 0):
+        for part in split_members(unit(root), np.arange(n), n_blocks(n), 0):
             k = len(set(labels[part].tolist()))
             assert not set(labels[part].tolist()) & set(np.delete(labels, part).tolist())
             assert abs(k - n_clusters(n) * len(part) / n) < 1

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from ingest.passes.base import Probe
+from ingest.passes.base import CostSample
 from ingest.passes.direct_path import PASS
 from ingest.recorders import direct_path
 from ingest.recorders.direct_path import corpus_rows, follower_rows
@@ -116,6 +116,6 @@ def test_a_text_without_bigrams_or_a_sweep_is_told(tmp_path: Path, capsys: pytes
 
 def test_a_dry_run_counts_the_vocabulary_and_times_a_block() -> None:
     model = eager_model("gpt2")
-    probe = Probe(model, asked("x.duckdb", "m", None, direct_path=True), None, [])
+    probe = CostSample(model, asked("x.duckdb", "m", None, direct_path=True), None, [])
     assert PASS.rows(probe) == {"direct_path_token": 10 * model.d_vocab, "direct_path": 0}
     assert PASS.seconds(probe) > 0

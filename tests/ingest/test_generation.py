@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from ingest.acting.acting import acting
-from ingest.acting.decoding import Decoding, Generated, OnToken, chosen, go_on
-from ingest.acting.edits import Assigned
+from ingest.acting.acting import apply_arms
+from ingest.acting.decoding import Decoding, Generated, OnToken, choose_token, continue_rows
+from ingest.acting.edits import AssignedArm
 from ingest.acting.effect import effect
-from ingest.acting.generation import continued, eos_ids, generate
+from ingest.acting.generation import continue_under_arms, eos_ids, generate
 from ingest.acting.places import shape_of
 from ingest.model.models import Model
 from schema.errors import AtlasError
@@ -44,8 +44,8 @@ def go(
     return generate(model, {0: PROMPT}, 0, arms, n_new, {}, decoding=decoding, seed=seed, is_exact=is_exact, on_token=on_token)
 
 
-def alone(model: Model, token_ids: Tensor, seeds: list[int], decoding: Decoding = SAMPLE, arms: list[Assigned] | None = None) -> list[tuple[int, ...]]:
-    found = continued(model, token_ids, N_NEW, arms or [], decoding=decoding, seeds=seeds, is_exact=True, adjust={}, on_token=no)
+def alone(model: Model, token_ids: Tensor, seeds: list[int], decoding: Decoding = SAMPLE, arms: list[AssignedArm] | None = None) -> list[tuple[int, ...]]:
+    found = continue_under_arms(model, token_ids, N_NEW, arms or [], decoding=decoding, seeds=seeds, is_exact=True, adjust={}, on_token=no)
     return [one.token_ids for one in found]
 
 
@@ -57,7 +57,7 @@ def test_with_a_cache_the_tokens_are_those_of_reading_everything_anew(family: st
     eos, anew = sorted(eos_ids(model)), []
     for arms in ([], assigned(model, arm, n_positions=N + N_NEW - 1)):
         tokens = PROMPT[None]
-        with acting(model, arms), torch.no_grad():
+        with apply_arms(model, arms), torch.no_grad():
             for _ in range(N_NEW):
                 logits = model.hf(tokens, use_cache=False).logits[0, -1]
                 logits[eos] = -torch.inf
@@ -73,7 +73,7 @@ def test_without_arms_the_tokens_are_those_of_transformers(family: str) -> None:
     theirs = model.hf.generate(
         prompts, attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens=12, min_new_tokens=12, eos_token_id=sorted(eos), pad_token_id=0
     )
-    found = continued(model, prompts, 12, [], decoding=GREEDY, seeds=[0] * 3, is_exact=True, adjust={}, on_token=no)
+    found = continue_under_arms(model, prompts, 12, [], decoding=GREEDY, seeds=[0] * 3, is_exact=True, adjust={}, on_token=no)
     assert [list(one.token_ids) for one in found] == theirs[:, N:].tolist()
 
 
@@ -81,9 +81,9 @@ def test_rows_of_one_batch_and_one_seed_are_each_as_it_is_alone() -> None:
     """What is drawn for a row does not depend on the rows beside it; another seed and another step are another draw."""
     model = exact("llama")
     prompts, arm = token_batch(3, N, seed=2), resolved(model, *ITEMS)
-    together = alone(model, prompts, [5, 6, 7], arms=[Assigned(arm, slice(1, 2), N, N + N_NEW)])
+    together = alone(model, prompts, [5, 6, 7], arms=[AssignedArm(arm, slice(1, 2), N, N + N_NEW)])
     assert together[0] == alone(model, prompts[:1], [5])[0]
-    assert together[1] == alone(model, prompts[1:2], [6], arms=[Assigned(arm, slice(0, 1), N, N + N_NEW)])[0]
+    assert together[1] == alone(model, prompts[1:2], [6], arms=[AssignedArm(arm, slice(0, 1), N, N + N_NEW)])[0]
     assert together[2] == alone(model, prompts[1:], [0, 7])[1]
     assert len({*alone(model, prompts[:1].expand(6, -1), [1, 1, 2, 3, 4, 5])}) == 5
     flat = alone(model, prompts[:1], [1], Decoding("sample", 1e6))
@@ -92,7 +92,7 @@ def test_rows_of_one_batch_and_one_seed_are_each_as_it_is_alone() -> None:
 
 def test_what_is_drawn_is_a_hash_of_seed_and_step() -> None:
     """Of a thousand tokens that are alike the one at the place of the hash: rows of one seed draw the same, and each step draws anew."""
-    found = go_on(lambda _: torch.zeros(3, 1000), PROMPT.expand(3, -1), 4, Decoding("sample"), [8, 9, 8], frozenset(), False, {}, no)
+    found = continue_rows(lambda _: torch.zeros(3, 1000), PROMPT.expand(3, -1), 4, Decoding("sample"), [8, 9, 8], frozenset(), False, {}, no)
     expected = [tuple(int(hashed(seed, step) * 1000 / 2**63) for step in range(4)) for seed in (8, 9, 8)]
     assert [one.token_ids for one in found] == expected and len({*expected[0], *expected[1]}) == 8
 
@@ -179,15 +179,15 @@ def test_tokens_are_drawn_as_often_as_they_are_likely_among_the_likeliest(temper
     weights = [float(torch.exp(logit.double() / temperature)) for logit in logits]
     expected = nucleus([weight / sum(weights) for weight in weights], top_p)
     n = 400
-    drawn = [chosen(logits, Decoding("sample", temperature, top_p), (i + 0.5) / n) for i in range(n)]
+    drawn = [choose_token(logits, Decoding("sample", temperature, top_p), (i + 0.5) / n) for i in range(n)]
     assert {*drawn} <= expected.keys()
     for token, p in expected.items():
         assert drawn.count(token) / n == pytest.approx(p, abs=1.5 / n)
 
 
 def test_of_equals_the_lowest_id_comes_first() -> None:
-    assert chosen(torch.tensor([1.0, 3.0, 3.0]), GREEDY, 0.9) == 1
-    assert chosen(torch.tensor([1.0, 3.0, 3.0]), Decoding("sample", 1, 0.01), 0.9) == 1
+    assert choose_token(torch.tensor([1.0, 3.0, 3.0]), GREEDY, 0.9) == 1
+    assert choose_token(torch.tensor([1.0, 3.0, 3.0]), Decoding("sample", 1, 0.01), 0.9) == 1
 
 
 def test_what_cannot_be_is_refused() -> None:

@@ -9,9 +9,9 @@ from transformers import NoBadWordsLogitsProcessor, PreTrainedTokenizerFast
 from ingest.acting.baseline_costs import loss
 from ingest.acting.bootstrap import paired_difference
 from ingest.acting.decoding import Decoding
-from ingest.acting.generation import continued, eos_ids
+from ingest.acting.generation import continue_under_arms, eos_ids
 from ingest.acting.perplexity import TextLoss, distinct_bigrams, text_loss, windows
-from ingest.acting.self_debias import DESCRIPTIONS, debiased, self_debiased
+from ingest.acting.self_debias import DESCRIPTIONS, debias_logits, self_debiased
 from ingest.acting.word_filter import forms_of, word_filter
 from ingest.model.models import Model
 from schema.errors import AtlasError
@@ -26,7 +26,7 @@ NONE = (lambda *_: None, {})
 
 
 def go(model: Model, rows: Tensor, adjust: dict, decoding: Decoding = SAMPLE) -> list[tuple[int, ...]]:
-    found = continued(model, rows, 12, [], decoding=decoding, seeds=range(len(rows)), is_exact=True, adjust=adjust, on_token=no)
+    found = continue_under_arms(model, rows, 12, [], decoding=decoding, seeds=range(len(rows)), is_exact=True, adjust=adjust, on_token=no)
     return [one.token_ids for one in found]
 
 
@@ -79,9 +79,9 @@ def test_self_debiasing_is_the_formula_of_its_paper() -> None:
     weights = p * np.maximum(np.exp(50 * np.minimum(delta, 0)), 0.01)
     expected = weights / weights.sum(1, keepdims=True)
     assert (weights == p).any() and np.isclose(weights, 0.01 * p).any() and ((weights > 0.011 * p) & (weights < 0.99 * p)).any()
-    assert np.allclose(torch.softmax(debiased(plain, [one, two], 50), dim=-1).numpy(), expected, atol=1e-6)
+    assert np.allclose(torch.softmax(debias_logits(plain, [one, two], 50), dim=-1).numpy(), expected, atol=1e-6)
     # with no strength no bit is another
-    assert torch.equal(debiased(plain, [one, two], 0), plain)
+    assert torch.equal(debias_logits(plain, [one, two], 0), plain)
 
 
 @pytest.mark.first_cases(2)

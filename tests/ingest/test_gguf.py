@@ -10,7 +10,7 @@ import torch
 from safetensors import SafetensorError
 from transformers import PreTrainedModel
 
-from ingest.model.gguf import keep, place_of, weights_folder
+from ingest.model.gguf import keep_converted_model, place_of, weights_folder
 from ingest.model.loading import hash_weights
 from ingest.model.models import Model, load_model
 from tests.ingest.tiny_gguf import write_gguf
@@ -128,5 +128,5 @@ def test_a_conversion_that_dies_leaves_no_half_of_a_model(file: Path) -> None:
     model, _ = loaded(file)
     before = kept()
     with patch("ingest.model.gguf.Path.rename", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
-        keep(model.hf, model.tokenizer, "0" * 64, file, "float16")
+        keep_converted_model(model.hf, model.tokenizer, "0" * 64, file, "float16")
     assert kept() == before

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from ingest.workers.memory import mapped_from
+from ingest.workers.memory import apply_mmap_threshold
 from ingest.workers.pool import job
 from ingest.workers.worker import Worker
 
@@ -53,7 +53,7 @@ def mapped(n: int) -> int:
 
 
 def mapped_within_and_after(n: int) -> tuple[int, int]:
-    with mapped_from(1 << 22):
+    with apply_mmap_threshold(1 << 22):
         within = mapped(n)
     return within, mapped(n)
 

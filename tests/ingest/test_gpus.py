@@ -21,7 +21,7 @@ from ingest.model.gpus import SPREAD, Choice, choose_device, driver_version, fre
 from ingest.model.loading import checked_device, n_weight_bytes
 from ingest.model.models import load_model, wrap
 from ingest.model.sources import Source, folder_source
-from ingest.placing import computed_by, place_workers, size_batches
+from ingest.placing import computation_facts, place_workers, size_batches
 from ingest.request import Request
 from ingest.store import register
 from ingest.suite_cli import test as suite_command
@@ -224,11 +224,11 @@ def test_a_batch_is_as_large_as_what_computes_it_takes() -> None:
 def test_a_run_records_the_gpus_and_what_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, n_gpus=2)
     model, gpu = tiny_model("llama"), torch.device("cuda:0")
-    assert computed_by(request(device="auto"), model) == {"coefficients": "numba's kernel"}
-    assert computed_by(request(device="cpu", workers=2), model) == {"coefficients": "numba's kernel"}
+    assert computation_facts(request(device="auto"), model) == {"coefficients": "numba's kernel"}
+    assert computation_facts(request(device="cpu", workers=2), model) == {"coefficients": "numba's kernel"}
     on_gpu = {"driver": "580.95.05", "cuda": "13.0", "coefficients": "torch's operations"}
-    assert computed_by(request(device="cuda", workers=2), model) == {"gpu": "NVIDIA cuda:0, NVIDIA cuda:1", **on_gpu}
-    assert computed_by(request(device="cuda", workers=2, ray="auto"), model) == {"coefficients": "torch's operations"}
+    assert computation_facts(request(device="cuda", workers=2), model) == {"gpu": "NVIDIA cuda:0, NVIDIA cuda:1", **on_gpu}
+    assert computation_facts(request(device="cuda", workers=2, ray="auto"), model) == {"coefficients": "torch's operations"}
     assert gpu_facts([gpu, torch.device("cpu")])["gpu"] == "NVIDIA cuda:0"
     assert gpu_facts([]) == gpu_facts([torch.device("cpu")]) == {}
 
@@ -270,7 +270,7 @@ def test_a_gpu_has_done_what_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda gpu: gpu)
     monkeypatch.setattr(torch.cuda, "synchronize", done.append)
     monkeypatch.setattr(timing.time, "perf_counter", lambda: done.append("clock") or len(done))
-    timing.timed(lambda: done.append("action"))
+    timing.measure_seconds(lambda: done.append("action"))
     assert done == [1, "clock", "action", 1, "clock"]
 
 

@@ -8,8 +8,8 @@ import torch
 
 from ingest.model.models import Model
 from ingest.recorders import probes, reading
-from ingest.recorders.copying import CopyingRecorder, raised
-from ingest.recorders.probes import probe_sequences, probe_tables, starting
+from ingest.recorders.copying import CopyingRecorder, raised_logits
+from ingest.recorders.probes import probe_sequences, probe_tables, start_tokens
 from schema.errors import AtlasError
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.head_oracle import check, copied, expected, plain_losses
@@ -35,7 +35,7 @@ def test_heads_and_losses_are_those_by_the_letter(
 ) -> None:  # fmt: skip
     model = small(monkeypatch)
     tables = probe_tables(model, probe, bos, 5)
-    texts = [s.token_ids.tolist() for s in probe_sequences(model, probe, starting(model, probe, bos), 5)]
+    texts = [s.token_ids.tolist() for s in probe_sequences(model, probe, start_tokens(model, probe, bos), 5)]
     assert [len(text) for text in texts] == [n_before + size * n_times] * 2
     rows = tables["head_probe"].to_pylist()
     assert {row["probe"] for row in rows} == {probe}
@@ -82,7 +82,7 @@ def test_sequences_some_at_a_time_are_the_same(monkeypatch: pytest.MonkeyPatch) 
 def test_a_head_that_raises_nothing_copies_nothing() -> None:
     """Two heads of two destinations that look at themselves: the first raises what it looks at and nothing else, the second nothing."""
     weights, logits = torch.eye(2).expand(2, 2, 2), torch.tensor([[[2.0, -1.0], [-3.0, 4.0]], [[-1.0, -1.0], [-1.0, -1.0]]])
-    attended, own, every = raised(weights, logits, torch.tensor([True, True]))
+    attended, own, every = raised_logits(weights, logits, torch.tensor([True, True]))
     assert (attended.tolist(), own.tolist(), every.tolist()) == ([[2.0, 4.0], [-1.0, -1.0]], [[2.0, 4.0], [0.0, 0.0]], [[2.0, 4.0], [0.0, 0.0]])
     recorder = CopyingRecorder(tiny_model("llama", num_hidden_layers=1))
     recorder.found = {0: np.array([[[6.0, -2.0]], [[6.0, 0.0]], [[6.0, 0.0]]])}

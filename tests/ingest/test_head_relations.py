@@ -9,10 +9,10 @@ import torch
 
 import atlas
 from ingest.model.models import Model
-from ingest.passes.base import Probe
+from ingest.passes.base import CostSample
 from ingest.passes.head_relation import PASS
 from ingest.recorders import head_relations
-from ingest.recorders.head_relations import RelationRecorder, arcs, left_out, relation_tables
+from ingest.recorders.head_relations import RelationRecorder, arcs, count_left_out_pairs, relation_tables
 from ingest.recorders.reading import read_batch
 from ingest.text.parsed import Parsed, ParsedText
 from ingest.text.survey import Survey
@@ -137,7 +137,7 @@ def test_pairs_that_are_left_out_are_counted_by_the_reason_and_are_all_the_other
         for n, heads, relations in ((4, [1, 2, -1, 2], ("case", "obl", "root", "punct")), (2, [-1, 0], ("root", "obl")), (2, [1, -1], ("det", None)))
     )
     total: Counter[tuple[str, bool]] = Counter({("case", True): 1, ("obl", True): 4, ("punct", False): 1, ("obl", False): 1, ("det", True): 1})
-    assert left_out(total, ParsedText([kept], [split], [long], {0})) == {
+    assert count_left_out_pairs(total, ParsedText([kept], [split], [long], {0})) == {
         "n_left_out_undrawn": {("obl", True): 3}, "n_left_out_split": {("obl", False): 1}, "n_left_out_long": {("det", True): 1},
         "n_left_out_unread": {("case", True): 1, ("punct", False): 1},
     }  # fmt: skip
@@ -223,6 +223,6 @@ def test_what_cannot_be_held_against_relations_is_said(tmp_path: Path) -> None:
 def test_a_dry_run_says_rows_seconds_and_memory(tmp_path: Path) -> None:
     model = tiny_model("gpt2")
     request = asked(tmp_path / "x.duckdb", "m", "sotu", head_relation=True, batch_size=2, context=16)
-    probe = Probe(model, request, Survey("", 2, 0, 0, 3, 640, (), ()), sequences_of([[5, 6, 7], [6, 7]]))
+    probe = CostSample(model, request, Survey("", 2, 0, 0, 3, 640, (), ()), sequences_of([[5, 6, 7], [6, 7]]))
     assert PASS.rows(probe)["head_relation"] == 90 * model.n_layers * model.n_heads
     assert PASS.seconds(probe) > 0 and (PASS.n_bytes(probe) or 0) > 0

@@ -6,7 +6,7 @@ import torch
 from ingest.model.architectures import ARCHITECTURES
 from ingest.model.checks import relative_error
 from ingest.model.embedding import position_rows, token_rows
-from ingest.model.facts import NONE, NONE_IN_ALL, ONE, Rotary, always, every_layer
+from ingest.model.facts import NONE, NONE_IN_ALL, ONE, Rotary, constant_fact, every_layer
 from ingest.model.heads import head_outputs, layer_heads, pattern
 from ingest.model.models import Model
 from ingest.model.positions import alibi_slopes
@@ -100,9 +100,9 @@ def test_a_window_holds_as_many_positions_as_the_configuration_says(model_type: 
         ("gemma", {"attention__norm": None}),
         ("gemma2", {"attention__softcap": NONE}),
         ("gemma2", {"attention__scale": NONE_IN_ALL}),
-        ("gemma2", {"attention__window": every_layer(always(4))}),
-        ("gemma3_text", {"attention__softcap": always(0.5)}),
-        ("gemma3_text", {"attention__rotary": Rotary(layer_type=every_layer(always("full_attention")))}),
+        ("gemma2", {"attention__window": every_layer(constant_fact(4))}),
+        ("gemma3_text", {"attention__softcap": constant_fact(0.5)}),
+        ("gemma3_text", {"attention__rotary": Rotary(layer_type=every_layer(constant_fact("full_attention")))}),
         ("gemma3_text", {"attention__q_norm": NONE}),
         ("gpt2", {"attention__layout": "heads"}),
         ("gpt2", {"attention__norm": "ln_2"}),

@@ -263,8 +263,8 @@ def test_a_reduction_that_is_seeded_with_nothing_looks_through_a_batch_in_parts(
     keys, largest = reductions()[1], []
     nothing = KeyTriggers(*(np.full((N_LAYERS, 2, D_FFN, K), v, t) for v, t in ((0, np.float32), (NOWHERE, np.int64))), np.empty(0), np.empty(0))
     keys.seed(nothing.coefficients, nothing.positions)
-    real = torch_keys.settled
-    monkeypatch.setattr(torch_keys, "settled", lambda layer, batch, cells: largest.append(len(cells[0])) or real(layer, batch, cells))
+    real = torch_keys.add_cells
+    monkeypatch.setattr(torch_keys, "add_cells", lambda layer, batch, cells: largest.append(len(cells[0])) or real(layer, batch, cells))
     x = coefficients(4000, 10, False)
     add(keys, 0, x[0], np.arange(4000))
     assert max(largest) == 2 * 4 * K * D_FFN

@@ -69,7 +69,7 @@ def test_nine_layers_are_blocked_together_and_an_answer_of_two_tokens_is_kept_fr
     for row in found.effects.to_pylist():
         layers = range(max(0, row["layer"] - 4), min(12, row["layer"] + 5))
         edges = [(to, source) for to in (6, 7) for source in sources[row["sources"]] if source <= to]
-        log = masked_by_hand(model, "llama", layers, edges, prompt.read)[[6, 7]].log_softmax(-1)
+        log = masked_by_hand(model, "llama", layers, edges, prompt.input_ids)[[6, 7]].log_softmax(-1)
         assert row["logprob"] == pytest.approx(float(log[0, prompt.answer[0]] + log[1, prompt.answer[1]]), abs=1e-4)
 
 

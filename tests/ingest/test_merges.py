@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ingest.store import merges
-from ingest.store.merges import MERGES, merged, parts
+from ingest.store.merges import MERGES, merge_sql, parts
 from schema.build import create_tables
 
 SHARDS, LAYERS, NEURONS, POSITIONS, K = 5, 2, 7, 30, 4
@@ -56,7 +56,7 @@ def in_parts(con: duckdb.DuckDBPyConnection, table: str, columns: str) -> list[t
     """Merged part after part, as a publication does."""
     rows = []
     for part in parts(con, table, table):
-        rows += con.execute(f"SELECT {columns} FROM ({merged(table, table)}) ORDER BY ALL", part).fetchall()
+        rows += con.execute(f"SELECT {columns} FROM ({merge_sql(table, table)}) ORDER BY ALL", part).fetchall()
     return rows
 
 

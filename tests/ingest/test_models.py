@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from ingest.model import sources
 from ingest.model.checks import check_identities
-from ingest.model.loading import attention, hash_weights, misfits
+from ingest.model.loading import attention_code, hash_weights, misfits
 from ingest.model.models import Model, load_model, wrap
 from schema.errors import AtlasError
 from tests.ingest.tiny_models import FAMILIES, tiny_hf, tiny_model, tiny_tokenizer, token_batch
@@ -335,7 +335,7 @@ def test_a_configuration_does_not_choose_the_code(folder: Path, key: str, code: 
 @pytest.mark.parametrize("model_type", FAMILIES)
 def test_the_attention_asked_for_is_what_transformers_takes_by_itself(model_type: str) -> None:
     hf = tiny_hf(model_type)
-    assert attention(type(hf.config)()) == hf.config._attn_implementation
+    assert attention_code(type(hf.config)()) == hf.config._attn_implementation
 
 
 def test_weights_that_are_not_there_or_cannot_be_read_are_told_apart(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

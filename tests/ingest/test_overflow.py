@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ingest import run as driver
-from ingest.recorders.overflow import locating_overflow
+from ingest.recorders.overflow import locate_overflow
 from ingest.workers.finite import NotFinite
 from schema.errors import AtlasError
 from schema.progress import progress_bar
@@ -50,5 +50,5 @@ def test_the_place_of_an_overflow_is_named(ingest: Callable[..., None], options:
 
 def test_what_no_state_shows_has_no_place() -> None:
     said = r"^trace\.x is not finite\. The model's weights or its configuration make numbers that float32 does not hold$"
-    with pytest.raises(NotFinite, match=said), locating_overflow(tiny_model("gpt2"), []):
+    with pytest.raises(NotFinite, match=said), locate_overflow(tiny_model("gpt2"), []):
         raise NotFinite("trace.x is not finite")

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from ingest.acting.checks import check_acting
 from ingest.acting.facts import FILE, read_facts
-from ingest.experiments.base import World
+from ingest.experiments.base import ExperimentContext
 from ingest.experiments.prompts import read_prompt
 from ingest.model.checks import check_attention, check_identities, relative_error
 from ingest.model.heads import head_outputs, pattern
@@ -93,7 +93,7 @@ def test_acting_is_exact_in_a_real_model(smollm2: Model) -> None:
 
 @pytest.mark.long
 def test_it_answers_the_facts_that_are_shipped_and_no_subject_is_at_index_0(smollm2: Model) -> None:
-    world = World(Path(), smollm2, duckdb.connect(), "auto")
+    world = ExperimentContext(Path(), smollm2, duckdb.connect(), "auto")
     for fact in read_facts(FILE.read_text(encoding="utf-8")):
         read = read_prompt(world, 0, fact.prompt, fact.answer, fact.subject)
         assert read.subject is not None and read.subject.start > 0, fact

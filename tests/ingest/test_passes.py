@@ -100,7 +100,7 @@ def test_where_memory_runs_out_every_recorder_has_every_position_once(most: int)
 
 def test_what_shards_share_is_kept_while_another_run_of_the_reading_lacks_one() -> None:
     worker = Worker(tiny_model("gpt2"))
-    worker.kept(1, lambda: "triggers")
+    worker.shared_state(1, lambda: "triggers")
     Job(((2, 0),), lambda *_: [{}], {}, frozenset({1, 2})).compute(worker, lambda *_: None)
     assert worker.states == {1: "triggers"}
     job(3, 0, lambda *_: {}).compute(worker, lambda *_: None)

@@ -13,7 +13,7 @@ import torch
 from ingest import run as driver
 from ingest.store import committer
 from ingest.store.shards import Folder
-from ingest.workers.pool import Alone, Job, job, written
+from ingest.workers.pool import Job, LocalPool, job, write_shards
 from ingest.workers.worker import Progress, Worker
 from schema.errors import AtlasError
 from tests.exact.published import Published
@@ -32,7 +32,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 @pytest.fixture
 def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """An ingest on the processors does as one on a GPU."""
-    monkeypatch.setattr(driver, "pool_for", lambda request, model, staging, work: nullcontext(Alone(Worker(model), staging, ahead=True)))
+    monkeypatch.setattr(driver, "pool_for", lambda request, model, staging, work: nullcontext(LocalPool(Worker(model), staging, ahead=True)))
 
 
 class Recorded:
@@ -62,8 +62,8 @@ class Recorded:
         return {"neuron": pa.table({"i": [i]})}
 
 
-def pool(folder: Path) -> Alone:
-    return Alone(Worker(tiny_model("gpt2")), Folder(folder), ahead=True)
+def pool(folder: Path) -> LocalPool:
+    return LocalPool(Worker(tiny_model("gpt2")), Folder(folder), ahead=True)
 
 
 def test_each_job_is_computed_once_in_order_and_one_ahead(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_an_interruption_ends_the_thread(tmp_path: Path) -> None:
 @pytest.mark.thorough
 def test_the_atlas_is_the_same(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = Published(run(tiny.request(tmp_path / "a.duckdb"))).checksums()
-    monkeypatch.setattr(driver, "pool_for", lambda request, model, staging, work: nullcontext(Alone(Worker(model), staging, ahead=True)))
+    monkeypatch.setattr(driver, "pool_for", lambda request, model, staging, work: nullcontext(LocalPool(Worker(model), staging, ahead=True)))
     assert Published(run(tiny.request(tmp_path / "b.duckdb"))).checksums() == expected
 
 
@@ -133,7 +133,7 @@ def test_nothing_that_is_not_finite_is_written(tmp_path: Path, bad: float, kind:
     rows = {"i": pa.array([1, 2, 3]), "x": pa.array([good, None, wrong], kind)}
     folder = Folder(tmp_path / "shards")
     with pytest.raises(AtlasError, match=r"trigger\.x: 1 of \d numbers are NaN or infinite; nothing of this shard was stored"):
-        list(written(folder, 0, {(0, 0): {"text": pa.table({"i": [1]})}, (0, 1): {"trigger": pa.table(rows)}}))
-    assert not folder.waiting()
-    list(written(folder, 0, {(0, 1): {"trigger": pa.table(rows).slice(0, 2)}}))
-    assert len(folder.waiting()) == 1
+        list(write_shards(folder, 0, {(0, 0): {"text": pa.table({"i": [1]})}, (0, 1): {"trigger": pa.table(rows)}}))
+    assert not folder.waiting_shards()
+    list(write_shards(folder, 0, {(0, 1): {"trigger": pa.table(rows).slice(0, 2)}}))
+    assert len(folder.waiting_shards()) == 1

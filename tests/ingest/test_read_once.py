@@ -12,7 +12,7 @@ from ingest import drive
 from ingest import run as driver
 from ingest.model.models import Model
 from ingest.store.committer import Committer
-from ingest.text.parts import SAMPLED_PER_SHARD, documents_of_parts, sample_parts, within
+from ingest.text.parts import SAMPLED_PER_SHARD, documents_of_parts, is_within_span, sample_parts
 from ingest.text.survey import Span
 from schema.open.store import open_reader
 from schema.progress import progress_bar
@@ -178,6 +178,6 @@ def test_parts_hold_the_sample_and_cross_no_span() -> None:
     parts = sample_parts(sample, spans)
     assert np.concatenate(parts).tolist() == list(sample)
     assert all(0 < len(part) <= SAMPLED_PER_SHARD for part in parts)
-    assert all(sum(within(part, span) for span in spans) == 1 for part in parts)
+    assert all(sum(is_within_span(part, span) for span in spans) == 1 for part in parts)
     assert len(sample_parts(sample, ())) == 3
     assert list(documents_of_parts({}, iter(()))) == []

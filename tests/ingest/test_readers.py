@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from ingest.model.models import Model
-from ingest.model.readers import ERASED, Reader, parse_reader, seen_by
+from ingest.model.readers import ERASED, Reader, parse_reader, split_reader_input
 from schema.errors import AtlasError
 from tests.exact.heads_reference import FFN_KEYS, FFN_NORMS, Heads
 from tests.ingest.attention_oracle import eager_model
@@ -64,7 +64,7 @@ def test_what_is_read_is_the_sum_of_what_was_written_before(model_type: str) -> 
         whole = rows @ x / scale(model, reader, x) + constant
         direction = whole / np.linalg.norm(whole) if reader.part in "qkv" else np.ones(1)
         wanted = {key: direction @ rows @ z / scale(model, reader, x) for key, z in parts.items()} | {("constant", None, None): direction @ constant}
-        seen = seen_by(model, reader, TOKENS)
+        seen = split_reader_input(model, reader, TOKENS)
         found = {(part.kind, part.layer, part.head): part.amount for part in seen.parts}
         assert len(found) == len(seen.parts)
         size = max(map(abs, wanted.values()))
@@ -82,7 +82,7 @@ def test_what_a_head_erases_is_the_sum_of_what_it_deletes_of_each_that_wrote_bef
         key = ("head", layer, head)
         z, x = taken.parts[key][-1].numpy(), taken.befores[key][-1].numpy()
         wanted = {other: -(z @ earlier[-1].numpy()) / (x @ x) for other, earlier in taken.parts.items() if other[1] is None or other[1] < layer}
-        seen = seen_by(model, reader, TOKENS)
+        seen = split_reader_input(model, reader, TOKENS)
         found = {(part.kind, part.layer, part.head): part.amount for part in seen.parts}
         assert len(found) == len(seen.parts)
         size = max(map(abs, wanted.values()))
@@ -100,7 +100,7 @@ def test_the_whole_is_what_the_projection_gives(reader: Reader, path: str) -> No
     handle.remove()
     # two heads share the second key
     wanted = found[0].unflatten(0, (2, -1))[1].norm() if reader.part == "k" else found[0][2]
-    assert seen_by(model, reader, TOKENS).total == pytest.approx(float(wanted), rel=1e-5)
+    assert split_reader_input(model, reader, TOKENS).total == pytest.approx(float(wanted), rel=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from atlas.reads import relations
 from ingest.passes import passes
 from ingest.passes.base import Pass
 from ingest.request import Request
-from ingest.store.register import reads_of, run_with
+from ingest.store.register import find_run, reads_of
 from schema.open.store import open_reader
 from schema.tables import metadata
 from tests.exact.tiny import make, run
@@ -100,8 +100,8 @@ def test_runs_that_read_words_and_neighbours_name_whose(tmp_path: Path, log: Log
 def test_later_runs_make_no_other_run_of_the_same_settings() -> None:
     with duckdb.connect() as con:
         con.execute('CREATE TABLE run AS SELECT 3 AS run_id, \'trace\' AS kind, 0 AS corpus_id, \'{"trace": 5, "reads": {"neuron": [0]}}\' AS settings')
-        assert run_with(con, "trace", 0, {"trace": 5}) == run_with(con, "trace", 0, {"trace": 5, "reads": {"neuron": [0, 2]}}) == 3
-        assert run_with(con, "trace", 0, {"trace": 6, "reads": {"neuron": [0]}}) is None
+        assert find_run(con, "trace", 0, {"trace": 5}) == find_run(con, "trace", 0, {"trace": 5, "reads": {"neuron": [0, 2]}}) == 3
+        assert find_run(con, "trace", 0, {"trace": 6, "reads": {"neuron": [0]}}) is None
 
 
 def test_runs_of_another_corpus_are_not_read() -> None:

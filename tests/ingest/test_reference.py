@@ -14,7 +14,7 @@ from ingest.model.checks import check_attention, check_identities
 from ingest.model.models import Model, load_model
 from ingest.model.reference import FOLDERS, NAMES, probe, train
 from ingest.model.reference.baselines import Trigram, unigram_loss
-from ingest.model.reference.data import BLOCK, N_TIMES, batch, epoch, repeated, windows
+from ingest.model.reference.data import BLOCK, N_TIMES, batch, epoch, repeated_batch, windows
 from ingest.model.reference.recipe import CONTEXT
 from ingest.model.reference.recipes import OPT, RECIPES
 from ingest.text.corpora import open_corpus
@@ -57,7 +57,7 @@ def test_an_epoch_shuffles_windows_and_depends_on_its_generator_alone(n_repeated
 def test_rows_that_repeat_are_a_block_of_different_tokens_again_and_again() -> None:
     rng, lengths = np.random.default_rng(0), set()
     for _ in range(300):
-        inputs, targets = repeated(600, 300, BOS, rng)
+        inputs, targets = repeated_batch(600, 300, BOS, rng)
         size = next(n for n in range(1, CONTEXT) if inputs[:, 1 + n :].equal(inputs[:, 1:-n]))
         assert set(inputs[:, 0].tolist()) == {BOS} and inputs[:, 1:].equal(targets[:, :-1]) and inputs.shape[1] == min(CONTEXT, 1 + N_TIMES * size) - 1
         assert all(len(set(block)) == size and BOS not in block and max(block) < 300 for block in inputs[:, 1 : 1 + size].tolist())
@@ -187,7 +187,7 @@ def test_an_attention_only_model_learns_and_its_ffns_stay_zero(n_layers: int) ->
     model = recipe.new_model(BOS)
     before = {name: p.clone() for name, p in model.named_parameters()}
     state = train.begin(model, recipe.learning_rate)
-    rows = repeated(100, recipe.vocabulary, BOS, np.random.default_rng(0))
+    rows = repeated_batch(100, recipe.vocabulary, BOS, np.random.default_rng(0))
     losses = [train.step(state, *rows) for _ in range(12)]
     assert losses[-1] < losses[0] - 1
     for name, parameter in model.named_parameters():

@@ -89,7 +89,7 @@ def test_workers_without_ray_are_refused_before_the_model_is_read(tmp_path, mode
 def killed_before_the_first_shard(target: Path, model: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch, **changes: object) -> None:
     """What a kill leaves: a working file with a model, a corpus and runs, and no shard."""
     with monkeypatch.context() as patched:
-        patched.setattr(driver, "leave", lambda target, work: None)
+        patched.setattr(driver, "remove_unused_work", lambda target, work: None)
         patched.setattr(committer, "load_shard", lambda con, shard: (shutil.rmtree(shard.path), exec("raise KeyboardInterrupt")))
         with pytest.raises(KeyboardInterrupt):
             ingest(target, model, corpus, **changes)

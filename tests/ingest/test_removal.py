@@ -10,7 +10,7 @@ from ingest.model.hooks import coefficients, listen, read_layer
 from ingest.recorders import removal
 from ingest.recorders.reading import batches
 from ingest.recorders.reads import Trigger
-from ingest.recorders.removal import hosts, random_places, read_ends, removal_rows, shortened
+from ingest.recorders.removal import hosts, random_places, read_ends, removal_rows, remove_token
 from ingest.workers.worker import report_shares
 from schema.errors import AtlasError
 from tests.ingest.tiny_models import tiny_model, token_batch
@@ -22,8 +22,8 @@ def trigger(token_ids, has_bos=False, neuron=3, rank=1, position_id=70):
 
 @pytest.mark.parametrize(("removed", "left"), [("first", (8, 9, 7)), ("last", (7, 8, 9)), ("random", (7, 8, 7))])
 def test_one_token_goes_and_bos_stays(removed, left):
-    assert shortened(trigger((7, 8, 9, 7)), removed, 2) == left
-    assert shortened(trigger((0, 7, 8, 9, 7), has_bos=True), removed, 2) == (0, *left)
+    assert remove_token(trigger((7, 8, 9, 7)), removed, 2) == left
+    assert remove_token(trigger((0, 7, 8, 9, 7), has_bos=True), removed, 2) == (0, *left)
 
 
 def test_random_places_lie_in_the_prefix_evenly_and_are_the_same_for_every_key():

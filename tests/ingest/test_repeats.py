@@ -37,7 +37,7 @@ def test_the_commonest_stretch_is_named_and_counted(at_once: int, counted: int, 
     for each in corpus(300):
         found.add(each)
         assert len(found.counts) <= counted
-    most = found.most()
+    most = found.commonest_stretch()
     assert most and most.text == FOOTER
     n_positions = sum(len(each.document.text) for each in corpus(300))
     assert 60 - n_positions / counted <= most.n <= 60
@@ -51,15 +51,15 @@ def test_what_is_not_read_of_a_long_text_is_not_kept() -> None:
     for i in range(3):
         found.add(CutDocument(i, Document(f"{i}", text, {}), (Sequence(i, i, 0, ids, ids, starts, starts + 1),)))
     assert [kept for _, kept in found.waiting] == [FOOTER + FOOTER.upper()] * 3
-    most = found.most()
+    most = found.commonest_stretch()
     assert most and most.n == 3 and most.text in FOOTER + FOOTER.upper() and len(most.text) == WINDOW
 
 
 def test_no_text_that_stands_once_is_a_repeat() -> None:
     found = Repeats()
-    assert found.most() is None
+    assert found.commonest_stretch() is None
     found.add(corpus(2)[1])
-    assert found.most() is None
+    assert found.commonest_stretch() is None
 
 
 def test_a_text_that_may_fill_a_list_is_noted_unless_contexts_are_distinct(con: duckdb.DuckDBPyConnection) -> None:  # noqa: F811

@@ -296,7 +296,7 @@ def test_no_permission_is_said(tmp_path, gpt2, corpus):
         tmp_path.chmod(0o755)
         os.seteuid(65534)
     try:
-        with pytest.raises(AtlasError, match="no permission to write"), driver.explained(folder / "a.duckdb"):
+        with pytest.raises(AtlasError, match="no permission to write"), driver.explain_write_errors(folder / "a.duckdb"):
             driver.work_folder(folder / "a.duckdb").mkdir()
     finally:
         if root:

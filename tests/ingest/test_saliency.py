@@ -36,8 +36,8 @@ class Hand:
     def __init__(self, model: Model, family: str, prompt: Prompt, score: str) -> None:
         self.hf, self.prompt, self.score = model.hf, prompt, score
         self.embedding = model.hf.get_submodule(Names(family).embedding)
-        self.at = range(len(prompt.token_ids) - 1, len(prompt.read))
-        plain = by_hand(model.hf, prompt.read, [])[self.at.start]
+        self.at = range(len(prompt.token_ids) - 1, len(prompt.input_ids))
+        plain = by_hand(model.hf, prompt.input_ids, [])[self.at.start]
         self.foil = int(next(token for token in plain.argsort(descending=True) if token != prompt.answer[0]))
 
     def embed(self, tokens: Tensor) -> Tensor:
@@ -45,7 +45,7 @@ class Hand:
 
     def __call__(self, x: Tensor) -> Tensor:
         handle = self.embedding.register_forward_hook(lambda *_: x[None])
-        logits = self.hf(input_ids=self.prompt.read[None], use_cache=False).logits[0, list(self.at)]
+        logits = self.hf(input_ids=self.prompt.input_ids[None], use_cache=False).logits[0, list(self.at)]
         handle.remove()
         return score_by_hand(self.score, logits, self.prompt, self.foil)
 
@@ -69,7 +69,7 @@ class Hand:
 def test_all_three_methods_by_hand(family: str) -> None:
     """The answer is of two tokens; its first, which is read too, and index 0 keep their own embeddings."""
     model = exact(family)
-    prompt, tokens = answered(model, 2), answered(model, 2).read
+    prompt, tokens = answered(model, 2), answered(model, 2).input_ids
     for score in ATTRIBUTION_SCORES if family in ("llama", "gpt2") else ATTRIBUTION_SCORES[1:2]:
         rows, totals = (table.to_pylist() for table in saliency(model, prompt, score, BASELINE, unheard))
         hand = Hand(model, family, prompt, score)

@@ -12,7 +12,7 @@ from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 
 from ingest.text.corpora import Document
 from ingest.text.sentences import sentence_starts
-from ingest.text.sequences import NO_NEXT_TOKEN, Encoder, bos_token, cut, note_start
+from ingest.text.sequences import NO_NEXT_TOKEN, Encoder, bos_token, cut_documents, note_start
 from schema.errors import AtlasError
 
 UNICODE = st.text(max_size=60) | st.text(alphabet="aé 日🎉\n\t.the fi\u0301ﬁ\u00a0", max_size=60)
@@ -23,7 +23,7 @@ def documents(*texts):
 
 
 def cut_all(texts, tokenizer, *, corpus_id=0, context=4, bos="never", by="tokens", document_tokens=None):
-    return list(cut(documents(*texts), tokenizer, corpus_id=corpus_id, context=context, bos=bos, by=by, document_tokens=document_tokens))
+    return list(cut_documents(documents(*texts), tokenizer, corpus_id=corpus_id, context=context, bos=bos, by=by, document_tokens=document_tokens))
 
 
 def flat(cut_document, field):
@@ -72,7 +72,7 @@ def test_cutting_streams(letter_tokenizer):
         while True:
             yield Document("d", "abc", {})
 
-    stream = cut(endless(), letter_tokenizer, corpus_id=0, context=4, bos="never", by="tokens")
+    stream = cut_documents(endless(), letter_tokenizer, corpus_id=0, context=4, bos="never", by="tokens")
     assert [next(stream).document_id for _ in range(3)] == [0, 1, 2]
 
 
@@ -224,12 +224,12 @@ def test_a_token_can_be_named_to_begin_with(byte_tokenizer, sentencepiece_tokeni
 )
 def test_settings_that_cannot_be_met_are_refused_before_anything_is_read(byte_tokenizer, options, message):
     with pytest.raises(AtlasError, match=message):
-        cut(iter([]), byte_tokenizer, **{"corpus_id": 0, "context": 4, "bos": "never", "by": "tokens", **options})
+        cut_documents(iter([]), byte_tokenizer, **{"corpus_id": 0, "context": 4, "bos": "never", "by": "tokens", **options})
 
 
 def test_a_context_of_one_has_no_room_beside_bos(sentencepiece_tokenizer):
     with pytest.raises(AtlasError, match="no room for text beside BOS"):
-        cut(iter([]), sentencepiece_tokenizer, corpus_id=0, context=1, bos="auto", by="tokens")
+        cut_documents(iter([]), sentencepiece_tokenizer, corpus_id=0, context=1, bos="auto", by="tokens")
 
 
 def whole_then_cut(text, tokenizer, limit, **of):
@@ -271,7 +271,7 @@ def test_a_long_document_of_which_few_tokens_are_read_is_not_encoded_to_its_end(
 
 def test_a_slow_tokenizer_is_refused_by_name():
     with pytest.raises(AtlasError, match=r"ByT5Tokenizer.*a fast tokenizer"):
-        cut(iter([]), ByT5Tokenizer(), corpus_id=0, context=8, bos="never", by="tokens")
+        cut_documents(iter([]), ByT5Tokenizer(), corpus_id=0, context=8, bos="never", by="tokens")
 
 
 def test_a_document_longer_than_the_model_maximum_is_not_cut_short_and_warns_nobody(byte_tokenizer, caplog, monkeypatch):

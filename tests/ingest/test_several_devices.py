@@ -23,7 +23,7 @@ from ingest.recorders.traces import TraceSettings, join_states, trace_tables
 from ingest.recorders.values import all_unit_values, weight_tables
 from ingest.refusals import check_workers
 from ingest.text.sequences import Sequence
-from ingest.workers.pool import Alone
+from ingest.workers.pool import LocalPool
 from ingest.workers.worker import Worker
 from schema.errors import AtlasError
 from schema.terms import SITES
@@ -159,7 +159,7 @@ def test_the_driver_of_several_workers_leaves_the_gpus_to_them(tiny: Tiny, tmp_p
     """The pool stands in for workers with GPUs; the driver's model is on the CPU, and the runs say where their shards were computed."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "made up")
-    monkeypatch.setattr(driver, "pool_for", lambda request, model, staging, work: nullcontext(Alone(Worker(model), staging, ahead=False)))
+    monkeypatch.setattr(driver, "pool_for", lambda request, model, staging, work: nullcontext(LocalPool(Worker(model), staging, ahead=False)))
     loaded, real = [], driver.load_model
     monkeypatch.setattr(driver, "load_model", lambda *args, **options: loaded.append(options["device"]) or real(*args, **options))
     target = run(tiny.request(tmp_path / "a.duckdb", device="cuda", workers=2))

@@ -9,7 +9,7 @@ import torch
 from ingest.passes import passes
 from ingest.passes.base import Basis, Text
 from ingest.recorders.keys import CpuKeys
-from ingest.recorders.reading import padded
+from ingest.recorders.reading import pad_sequences
 from ingest.recorders.torch_keys import TorchKeys
 from ingest.recorders.triggers import TriggerRecorder, counting_rule
 from ingest.store.register import register_run
@@ -90,6 +90,6 @@ def test_a_shard_without_a_position_that_counts_brings_no_statistics() -> None:
 def recorded(keys: CpuKeys | TorchKeys, token_ids: list[list[int]], x: list[list[int]]) -> dict:
     """The tables of a sweep that skips one, of a batch with these coefficients."""
     recorder = TriggerRecorder(keys, 0, skip_first=1)
-    recorder.begin(padded(tuple(sequences(token_ids)), torch.device("cpu"))[1])
+    recorder.begin(pad_sequences(tuple(sequences(token_ids)), torch.device("cpu"))[1])
     recorder.take(0, {"coefficient": torch.tensor(x, dtype=torch.float32)})  # type: ignore[arg-type]
     return recorder.tables(lambda _: None)

@@ -10,7 +10,7 @@ import torch
 
 from ingest.model.models import Model
 from ingest.model.token_states import n_tokens
-from ingest.passes.base import Basis, Probe
+from ingest.passes.base import Basis, CostSample
 from ingest.passes.skip_trigram import PASS
 from ingest.recorders import skip_trigrams
 from ingest.recorders.distances import Distances
@@ -189,7 +189,7 @@ def test_what_a_layer_has_is_kept_with_its_text_and_its_filter(tmp_path: Path, c
 
 def test_a_dry_run_counts_the_rows_and_times_a_block() -> None:
     model = eager_model("gpt2")
-    probe = Probe(model, asked("x.duckdb", "m", None, skip_trigram=(1, 0, 1), context=12), None, [])
+    probe = CostSample(model, asked("x.duckdb", "m", None, skip_trigram=(1, 0, 1), context=12), None, [])
     counts = np.zeros(n_tokens(model), np.int64)
     found = head_tables(token_circuits(model, 1, counts, 0, SEEN), 1, 0, len(counts), lambda _: None)
     assert PASS.rows(probe) == {name: 2 * model.n_heads * len(rows) for name, rows in found.items()}

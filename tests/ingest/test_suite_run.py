@@ -242,7 +242,7 @@ def contents(path: Path) -> dict[str, list[tuple]]:
 @pytest.mark.ci_cases(2)
 @pytest.mark.first_cases(1)
 def test_a_run_that_was_killed_between_paradigms_goes_on(made: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    contrasted, done = tested.contrasted, []
+    contrasted, done = tested.contrast_pairs, []
 
     def interrupted(*arguments: object):
         if len(done) == 1:
@@ -251,12 +251,12 @@ def test_a_run_that_was_killed_between_paradigms_goes_on(made: Asked, tmp_path: 
         return contrasted(*arguments)
 
     again = suite_request(made.tiny, tmp_path / "b.duckdb", written_suite(made.path.parent))
-    monkeypatch.setattr(tested, "contrasted", interrupted)
+    monkeypatch.setattr(tested, "contrast_pairs", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(again)
     assert len(done) == 1
     counted = []
-    monkeypatch.setattr(tested, "contrasted", lambda *arguments: (counted.append(arguments), contrasted(*arguments))[1])
+    monkeypatch.setattr(tested, "contrast_pairs", lambda *arguments: (counted.append(arguments), contrasted(*arguments))[1])
     run(again)
     # three paradigms of pairs, of which one was loaded
     assert len(counted) == 2

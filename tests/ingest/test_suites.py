@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from transformers import PreTrainedTokenizerFast
 
 from ingest.cli import ingest
-from ingest.suite_cli import expanded
+from ingest.suite_cli import group_suite_files
 from ingest.suite_cli import test as command
 from ingest.text.corpora import Document
 from ingest.text.sequences import bos_token
@@ -19,7 +19,7 @@ from ingest.text.suites import by_paradigm, open_suites
 from ingest.text.suites.agreement import PARADIGMS, agreement
 from ingest.text.suites.formulas import CONSTANT, parse_formula
 from ingest.text.suites.item import CRITICAL, Item, differing_words
-from ingest.text.suites.perturbations import perturbed
+from ingest.text.suites.perturbations import perturb_text
 from ingest.text.suites.templates import check_nodes
 from schema.errors import AtlasError
 from tests.ingest.suite_files import GYM, PAIRS, TEMPLATES, written_suite
@@ -243,10 +243,10 @@ def test_single_files_of_two_options_are_suites_of_their_own_names(tmp_path: Pat
 
 
 def test_files_that_a_shell_made_of_a_pattern_are_one_suite_and_those_of_two_patterns_two() -> None:
-    assert expanded(["a/1.jsonl", "agreement"], ["a/2.jsonl", "a/3.jsonl"]) == [("a/1.jsonl", "a/2.jsonl", "a/3.jsonl"), ("agreement",)]
-    assert expanded(["a/1.jsonl", "b/1.jsonl"], ["b/2.jsonl", "a/2.jsonl"]) == [("a/1.jsonl", "a/2.jsonl"), ("b/1.jsonl", "b/2.jsonl")]
+    assert group_suite_files(["a/1.jsonl", "agreement"], ["a/2.jsonl", "a/3.jsonl"]) == [("a/1.jsonl", "a/2.jsonl", "a/3.jsonl"), ("agreement",)]
+    assert group_suite_files(["a/1.jsonl", "b/1.jsonl"], ["b/2.jsonl", "a/2.jsonl"]) == [("a/1.jsonl", "a/2.jsonl"), ("b/1.jsonl", "b/2.jsonl")]
     # of a pattern over folders, b/*/*.jsonl
-    assert expanded(["b/x/1.jsonl"], ["b/y/1.jsonl"]) == [("b/x/1.jsonl", "b/y/1.jsonl")]
+    assert group_suite_files(["b/x/1.jsonl"], ["b/y/1.jsonl"]) == [("b/x/1.jsonl", "b/y/1.jsonl")]
 
 
 def test_two_options_with_suites_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -272,8 +272,8 @@ TEXT = "The king does not like that old house."
     ],
 )
 def test_perturbations_edit_one_place_before_the_last_word(name: str, rule) -> None:
-    found = {perturbed(TEXT, name, {"king": "ruler", "house": "home"}, str(seed)) for seed in range(20)}
-    assert perturbed(TEXT, name, {"king": "ruler"}, "1") == perturbed(TEXT, name, {"king": "ruler"}, "1")
+    found = {perturb_text(TEXT, name, {"king": "ruler", "house": "home"}, str(seed)) for seed in range(20)}
+    assert perturb_text(TEXT, name, {"king": "ruler"}, "1") == perturb_text(TEXT, name, {"king": "ruler"}, "1")
     for text, end in filter(None, found):
         assert text != TEXT
         assert rule(text)

@@ -11,7 +11,7 @@ import ingest.text.survey as module
 from ingest.text.corpora import Document
 from ingest.text.parts import documents_of_spans
 from ingest.text.sequences import CutDocument, Sequence
-from ingest.text.survey import smallest, survey
+from ingest.text.survey import select_by_hash, survey
 from schema.errors import AtlasError
 
 
@@ -190,6 +190,6 @@ def test_places_within_a_sequence_are_drawn_evenly():
 
 def test_samples_by_hash_grow_and_differ_by_layer_and_seed():
     ids = np.arange(1000)
-    assert set(smallest(0, 2, ids, 10)) < set(smallest(0, 2, ids, 20))
-    assert smallest(0, 2, ids, 10).tolist() == smallest(0, 2, ids[::-1], 10).tolist() == sorted(smallest(0, 2, ids, 10))
-    assert len({tuple(smallest(seed, layer, ids, 10)) for seed in (-1, 0, 1) for layer in (0, 1, 2)}) == 9
+    assert set(select_by_hash(0, 2, ids, 10)) < set(select_by_hash(0, 2, ids, 20))
+    assert select_by_hash(0, 2, ids, 10).tolist() == select_by_hash(0, 2, ids[::-1], 10).tolist() == sorted(select_by_hash(0, 2, ids, 10))
+    assert len({tuple(select_by_hash(seed, layer, ids, 10)) for seed in (-1, 0, 1) for layer in (0, 1, 2)}) == 9

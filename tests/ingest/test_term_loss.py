@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from ingest.model.models import Model
-from ingest.passes.base import Probe, Text
+from ingest.passes.base import CostSample, Text
 from ingest.passes.term_loss import PASS
 from ingest.recorders import term_losses as term_loss
-from ingest.recorders.term_losses import sampled, term_rows
+from ingest.recorders.term_losses import draw_sample, term_rows
 from ingest.text.corpora.document import Document
 from ingest.text.sequences import CutDocument, Sequence
 from schema.errors import AtlasError
@@ -111,13 +111,13 @@ def test_the_sample_is_drawn_by_the_seed_and_its_order_does_not_matter(monkeypat
         return Text(None, 0, None, documents)  # type: ignore[arg-type]
 
     def ids(order: list[Sequence], seed: int) -> list[int]:
-        return [s.sequence_id for s in sampled(text(order), seed, 10)[0]]
+        return [s.sequence_id for s in draw_sample(text(order), seed, 10)[0]]
 
     monkeypatch.setattr(term_loss, "N_SEQUENCES", 5)
     few = ids(made, 0)
     assert few == ids(made[::-1], 0) != ids(made, 1)
     monkeypatch.setattr(term_loss, "N_SEQUENCES", 50)
-    every, counts = sampled(text(made), 0, 10)
+    every, counts = draw_sample(text(made), 0, 10)
     # one token alone is predicted by nothing
     assert sorted(s.sequence_id for s in every) == list(range(40)) and [s.sequence_id for s in every][:5] == few
     assert dict(enumerate(counts.tolist())) == {i: Counter([*(i % 7 for i in range(40)), *[3] * 40])[i] for i in range(10)}
@@ -144,4 +144,4 @@ def test_an_ingest_tells_it_of_its_corpus_and_says_where_nothing_is_predicted(tm
 
 def test_a_dry_run_counts_the_terms_and_times_a_batch() -> None:
     model = silenced(eager_model("gpt2"))
-    assert PASS.rows(Probe(model, asked("x.duckdb", "m", None), None, [])) == {"term_loss": 0}
+    assert PASS.rows(CostSample(model, asked("x.duckdb", "m", None), None, [])) == {"term_loss": 0}

@@ -10,10 +10,10 @@ import torch
 
 import atlas
 from ingest.model.models import Model
-from ingest.passes.base import Probe
+from ingest.passes.base import CostSample
 from ingest.passes.token_state import PASS
 from ingest.recorders import token_states
-from ingest.recorders.token_states import chosen_of, kept_layers, state_tables
+from ingest.recorders.token_states import kept_layers, select_states, state_tables
 from schema.audits import run_audits
 from schema.open.store import open_reader
 from tests.exact.tiny import asked, run
@@ -65,7 +65,7 @@ def test_means_and_geometry_are_those_of_a_float64_model(model_type: str, monkey
     is_text = np.ones(model.d_vocab, bool)
     is_text[7] = False
     given = sequences(texts)
-    chosen = chosen_of(given, is_text, seed=1)
+    chosen = select_states(given, is_text, seed=1)
     tables = state_tables(model, 5, given, chosen, 2, lambda _: None)
     seen = states(model, texts)
     frequent = [t for t in range(5, 11) if t != 7 and sum(token == t for _, _, token, _ in seen) >= 3]
@@ -100,7 +100,7 @@ def check_geometry(row: dict, held: list[tuple[int, np.ndarray]], of_tokens: dic
 def test_no_token_is_frequent_and_no_two_states_differ() -> None:
     model = eager_model("llama")
     given = sequences([[5, 6, 6, 6]])
-    tables = state_tables(model, 0, given, chosen_of(given, np.ones(model.d_vocab, bool), 0), 1, lambda _: None)
+    tables = state_tables(model, 0, given, select_states(given, np.ones(model.d_vocab, bool), 0), 1, lambda _: None)
     assert not len(tables["token_state"])
     row = tables["layer_geometry"].to_pylist()[0]
     assert (row["n_states"], row["n_pairs"], row["mean_cosine"], row["n_tokens"], row["self_similarity"]) == (3, 0, None, 0, None)
@@ -131,6 +131,6 @@ def test_an_ingest_keeps_every_rule_and_answers(tmp_path: Path, capsys: pytest.C
 
 def test_a_dry_run_says_rows_seconds_and_memory() -> None:
     model = eager_model("gpt2")
-    probe = Probe(model, asked("x.duckdb", "m", "c", token_states=True, batch_size=2, context=16), None, sequences([[5, 6, 7]]))
+    probe = CostSample(model, asked("x.duckdb", "m", "c", token_states=True, batch_size=2, context=16), None, sequences([[5, 6, 7]]))
     assert PASS.rows(probe) == {"token_state": 0, "layer_geometry": 0} and PASS.seconds(probe) == 0
     assert (PASS.n_bytes(probe) or 0) > 2000 * 3 * model.d_model * 4

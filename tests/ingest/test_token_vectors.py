@@ -10,7 +10,7 @@ from torch import nn
 
 import atlas
 from ingest.model.models import Model
-from ingest.passes.base import Probe
+from ingest.passes.base import CostSample
 from ingest.passes.token_vector import PASS
 from ingest.recorders import token_vectors
 from ingest.recorders.token_vectors import space_of, space_row, vector_tables
@@ -132,6 +132,6 @@ def analogy(texts: list[str], vectors: np.ndarray, asked_for: list[str], method:
 
 def test_a_dry_run_counts_the_vocabulary_and_times_a_block() -> None:
     model = eager_model("gpt2")
-    probe = Probe(model, asked("x.duckdb", "m", None, token_vectors=True), None, [])
+    probe = CostSample(model, asked("x.duckdb", "m", None, token_vectors=True), None, [])
     assert PASS.rows(probe) == {"token_space": 1, "token_vector": model.d_vocab, "token_neighbour": 20 * model.d_vocab}
     assert PASS.seconds(probe) > 0 and (PASS.n_bytes(probe) or 0) > 8 * model.d_vocab * model.d_model

@@ -7,7 +7,7 @@ from tokenizers import AddedToken, Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
 from ingest.text.sequences import Encoder
-from ingest.text.tokens import BYTE_OF, spelt, token_rows
+from ingest.text.tokens import BYTE_OF, spell_bytes, token_rows
 from ingest.text.words import STOP_WORDS, is_stop_word
 from schema.tables import metadata
 
@@ -75,7 +75,7 @@ def test_part_of_a_character_shows_as_its_byte(byte_tokenizer):
     ],
 )
 def test_bytes_that_are_no_whole_character_are_spelt_out(raw: bytes, text: str) -> None:
-    assert spelt(raw) == text
+    assert spell_bytes(raw) == text
 
 
 def test_embedding_rows_beyond_the_tokenizer_are_marked_unused(byte_tokenizer):

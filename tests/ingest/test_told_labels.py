@@ -10,7 +10,7 @@ import pytest
 
 import atlas
 from ingest.text.sentences import sentence_starts
-from ingest.text.separated import separated
+from ingest.text.separated import split_words
 from ingest.text.told_labels import COMMONEST, bin_of, commonest
 from schema.audits import run_audits
 from schema.errors import AtlasError
@@ -25,14 +25,14 @@ GIVEN = {"max_documents": 9, "document_tokens": 300, "context": 64, "batch_size"
 
 def test_words_are_cut_at_white_space_in_sentences() -> None:
     text = " Mr. Smith\xa0went  home.\nHe\u2003slept etc. (so)! And?"
-    words = separated(text, len(text))
+    words = split_words(text, len(text))
     assert [(text[w.start : w.end], w.sentence) for w in words] == [
         ("Mr.", 0), ("Smith", 0), ("went", 0), ("home.", 0), ("He", 1), ("slept", 1), ("etc.", 1), ("(so)!", 1), ("And?", 2),
     ]  # fmt: skip
     assert {(w.pos, w.tag, w.relation, w.entity, w.head) for w in words} == {(None,) * 5}
-    assert separated(" \n", 2) == []
+    assert split_words(" \n", 2) == []
     # a word that begins in what is read is whole, and none comes after it; a sentence ends, or does not, as in the whole text
-    read = [separated(text, n) for n in range(len(text))]
+    read = [split_words(text, n) for n in range(len(text))]
     assert read == [[w for w in words if w.start < n] for n in range(len(text))]
 
 

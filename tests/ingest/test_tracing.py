@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from ingest.acting.answers import Answer, Prompt
 from ingest.acting.cells import Cell, cells_of, window_of
-from ingest.acting.changes import DONOR, answers_under, first_layer, starting_at
+from ingest.acting.changes import DONOR, answers_under, begin_at_layer, first_layer
 from ingest.acting.patching import LEAST, patch
 from ingest.acting.runs import record_run
 from ingest.acting.tracing import Trace, noise_arms, noise_deviation, trace
@@ -62,7 +62,7 @@ def test_cells_in_batches_that_begin_higher_up_are_cells_read_one_by_one(family:
     model, names = exact(family), Names(family)
     prompt = answered(model, 2)
     found = traced(model, prompt)
-    rows, tokens = found.effects.to_pylist(), prompt.read
+    rows, tokens = found.effects.to_pylist(), prompt.input_ids
     plain = by_hand(model.hf, tokens, [])[[N - 1, N]]
     order = plain[0].argsort(descending=True)
     foil = int(next(token for token in order if token != prompt.answer[0]))
@@ -192,7 +192,7 @@ def test_an_error_within_a_pass_leaves_the_model_as_it_was() -> None:
     failing = model.layer_module(1, "mlp").register_forward_hook(lambda *_: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         record_run(model, TOKENS, [("resid_post", 0), ("attn_out", 1)])
-    with pytest.raises(ZeroDivisionError), starting_at(model, 1, states, False):
+    with pytest.raises(ZeroDivisionError), begin_at_layer(model, 1, states, False):
         model.backbone(TOKENS[None])
     failing.remove()
     assert not any("forward" in vars(module) or module._forward_hooks or module._forward_pre_hooks for module in model.hf.modules())

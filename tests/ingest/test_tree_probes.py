@@ -12,12 +12,12 @@ from scipy.stats import spearmanr
 from transformers import AutoConfig, AutoModelForCausalLM
 
 import atlas
-from ingest.passes.base import Probe
+from ingest.passes.base import CostSample
 from ingest.passes.tree_probe import PASS
 from ingest.recorders import structural_probe
-from ingest.recorders.structural_probe import Sentences, batched, fitted, loss, predicted, together
+from ingest.recorders.structural_probe import Sentences, batch_sentences, fit_probe, loss, predict_squares, stack_sentences
 from ingest.recorders.tree_rows import chain, edge_rows, of_length_one, scores
-from ingest.recorders.tree_scores import found_edges, over_lengths, rank_correlations, spanning_tree, without
+from ingest.recorders.tree_scores import found_edges, over_lengths, rank_correlations, renumber_heads, spanning_tree
 from ingest.request import Request
 from ingest.store import committer
 from ingest.store.shards import Shard
@@ -104,7 +104,7 @@ def test_correlations_are_averaged_within_each_length_first_and_from_5_to_50() -
 
 def test_punctuation_is_left_out_of_both_trees() -> None:
     heads = np.array([1, -1, 4, 1, 3])
-    assert without(heads, np.array([False, False, False, True, False])).tolist() == [1, -1, 3, -1]
+    assert renumber_heads(heads, np.array([False, False, False, True, False])).tolist() == [1, -1, 3, -1]
     assert found_edges(np.array([1, -1, 3, -1]), np.array([-1, 0, 1, 2])).tolist() == [True, True]
     assert scores([sentence(heads, punctuation=(3,))], [chain(sentence(heads), "distance")], "distance").is_right.tolist() == [True, True]
     # a root that is less deep than all, but no word, is none that is found
@@ -137,9 +137,9 @@ def test_a_planted_tree_is_found_and_one_of_other_sentences_is_not(target: str) 
     learn, test = slice(0, 300), slice(300, 400)
     found = []
     for heads in ([s.heads for s in parsed[learn]], [random_heads(len(s), np.random.default_rng(i)) for i, s in enumerate(parsed[learn])]):
-        weights, _ = fitted(states[learn], [of(h) for h in heads], target, 12, seed=0)
+        weights, _ = fit_probe(states[learn], [of(h) for h in heads], target, 12, seed=0)
         assert weights.shape == (12, D)
-        found.append(scores(parsed[test], [predicted(weights, x, target) for x in states[test]], target))
+        found.append(scores(parsed[test], [predict_squares(weights, x, target) for x in states[test]], target))
     assert found[0].is_right.mean() > 0.9 and (found[0].correlation or 0) > 0.9
     assert found[1].is_right.mean() < 0.5 and (found[1].correlation or 0) < 0.5
 
@@ -150,8 +150,8 @@ def test_a_rank_that_is_too_small_for_the_tree_finds_less_of_it() -> None:
     gold = [tree_distances(s.heads) for s in parsed]
     right = []
     for rank in (1, 12):
-        weights, _ = fitted(states[:200], gold[:200], "distance", rank, seed=0)
-        right.append(scores(parsed[200:], [predicted(weights, x, "distance") for x in states[200:]], "distance").is_right.mean())
+        weights, _ = fit_probe(states[:200], gold[:200], "distance", rank, seed=0)
+        right.append(scores(parsed[200:], [predict_squares(weights, x, "distance") for x in states[200:]], "distance").is_right.mean())
     assert right[1] > right[0] + 0.2
 
 
@@ -181,13 +181,13 @@ def test_trees_beneath_loud_directions_are_found_as_by_a_long_fit_and_not_by_a_s
     gold = [by_paths(s.heads) for s in parsed]
 
     def uuas(weights: np.ndarray) -> float:
-        found = [predicted(weights, x, "distance") for x in states[150:]]
+        found = [predict_squares(weights, x, "distance") for x in states[150:]]
         return float(scores(parsed[150:], found, "distance").is_right.mean())
 
     long = uuas(by_plain_adam(states[:150], gold[:150], 12))
-    assert uuas(fitted(states[:150], gold[:150], "distance", 12, seed=0)[0]) > long - 0.03
+    assert uuas(fit_probe(states[:150], gold[:150], "distance", 12, seed=0)[0]) > long - 0.03
     monkeypatch.setattr(structural_probe, "ROUNDS", 2)
-    assert uuas(fitted(states[:150], gold[:150], "distance", 12, seed=0)[0]) < long - 0.3
+    assert uuas(fit_probe(states[:150], gold[:150], "distance", 12, seed=0)[0]) < long - 0.3
 
 
 def test_states_are_of_length_one_and_one_of_zeros_stays() -> None:
@@ -207,13 +207,13 @@ def test_the_loss_is_hewitt_s_by_the_letter_whatever_is_padded(target: str) -> N
             expected += sum(abs(d[i, j] - ((y[i] - y[j]) ** 2).sum()) for i in range(n) for j in range(n)) / n**2 / 5
         else:
             expected += sum(abs(d[i] - (y[i] ** 2).sum()) for i in range(n)) / n / 5
-    found = loss(torch.tensor(weights, dtype=torch.float32), together(states, gold), target)
+    found = loss(torch.tensor(weights, dtype=torch.float32), stack_sentences(states, gold), target)
     assert float(found) == pytest.approx(expected, rel=1e-4)
 
 
 def test_batches_hold_every_sentence_once() -> None:
     parsed, states = planted(45, 4)
-    found: list[Sentences] = batched(states, [depths(s.heads) for s in parsed])
+    found: list[Sentences] = batch_sentences(states, [depths(s.heads) for s in parsed])
     assert [len(b.lengths) for b in found] == [20, 20, 5]
     assert sorted(int(n) for b in found for n in b.lengths) == sorted(map(len, states))
     assert all(a.lengths.max() <= b.lengths.min() for a, b in pairwise(found))
@@ -325,7 +325,7 @@ def test_scores_are_those_of_a_probe_over_the_states_of_plain_transformers(probe
         x = [[y / np.sqrt((y.astype(np.float64) ** 2).sum(1))[:, None] for y in part] for part in x]
         every = np.concatenate(x[0])
         x = [[((y - every.mean(0)) / every.std(0)).astype(np.float32) for y in part] for part in x]
-        weights, _ = fitted(x[0], [by_paths(s.heads) for s in parts[0]], "distance", 16, seed=3)
+        weights, _ = fit_probe(x[0], [by_paths(s.heads) for s in parts[0]], "distance", 16, seed=3)
         for s, y in zip(parts[1], x[1], strict=True):
             words = np.flatnonzero(~s.is_punctuation)
             gold = {frozenset((i, int(s.heads[i]))) for i in words if s.heads[i] in words}
@@ -379,6 +379,6 @@ def test_what_cannot_be_looked_for_is_said(tmp_path: Path) -> None:
 def test_a_dry_run_says_rows_seconds_and_memory(tmp_path: Path) -> None:
     model = tiny_model("gpt2")
     request = asked(tmp_path / "x.duckdb", "m", "sotu", tree_probe=True, tree_ranks="1,2", batch_size=2, context=16)
-    probe = Probe(model, request, Survey("", 2, 0, 0, 3, 640, (), ()), sequences([[5, 6, 7], [6, 7]]))
+    probe = CostSample(model, request, Survey("", 2, 0, 0, 3, 640, (), ()), sequences([[5, 6, 7], [6, 7]]))
     assert PASS.rows(probe) == {"tree_task": 2, "tree_probe": 2 * 3 * 2 * 2, "tree_edge": 3 * 640}
     assert PASS.seconds(probe) > 0 and PASS.n_bytes(probe) > 4 * model.d_model * 40_000

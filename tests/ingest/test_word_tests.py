@@ -9,10 +9,10 @@ from gensim.models import KeyedVectors
 from scipy.stats import rankdata
 
 import atlas
-from ingest.passes.base import Probe
+from ingest.passes.base import CostSample
 from ingest.passes.word_test import PASS
 from ingest.recorders.token_vectors import Space
-from ingest.recorders.word_tests import N_SECTIONS, Words, analogy_rows, answered, compute, similarity_row
+from ingest.recorders.word_tests import N_SECTIONS, Words, analogy_rows, answer_questions, compute, similarity_row
 from ingest.text import word_tests
 from ingest.text.word_tests import analogies, folder, similarities, similarity_file
 from ingest.workers.worker import Worker
@@ -56,7 +56,7 @@ def test_analogies_are_answered_as_gensim_answers_them(seed: int) -> None:
     for method, answers in nearest.items():
         # the first half is told its answer, the second another word
         right = [(*q, answers[i] if i < 20 else next(n for n in NAMES if n not in (*q, answers[i]))) for i, q in enumerate(asked_for)]
-        found = {name: n for name, n, _ in answered(space, words, right)}
+        found = {name: n for name, n, _ in answer_questions(space, words, right)}
         assert found[method] == 20
 
 
@@ -65,7 +65,7 @@ def test_the_words_given_are_no_answers_and_their_spellings_neither() -> None:
     vectors = torch.tensor([[1.0, 0.0], [0.99, 0.01], [0.9, -0.3], [0.9, 0.3], [0.5, 0.9], [1.0, 0.02]])
     unit = torch.nn.functional.normalize(vectors, dim=1)
     space, words = Space("input", np.arange(6), vectors, torch.zeros(2), unit), Words(texts)
-    found = {method: (right, of_all) for method, right, of_all in answered(space, words, [("man", "woman", "king", "queen")])}
+    found = {method: (right, of_all) for method, right, of_all in answer_questions(space, words, [("man", "woman", "king", "queen")])}
     assert {right for right, _ in found.values()} == {1}
     assert found["add"][1] == found["add_centred"][1] == 0
     rows = analogy_rows(space, words, {"family": [("man", "woman", "king", "queen"), ("man", "woman", "prince", "princess")], "other": [("a", "b", "c", "d")]})
@@ -123,5 +123,5 @@ def test_a_space_with_fewer_rows_than_there_are_tokens_is_asked_for_the_words_of
 
 
 def test_a_dry_run_says_rows_and_seconds() -> None:
-    probe = Probe(eager_model("gpt2"), asked("x.duckdb", "m", None, word_tests=True), None, [])
+    probe = CostSample(eager_model("gpt2"), asked("x.duckdb", "m", None, word_tests=True), None, [])
     assert PASS.rows(probe) == {"analogy_score": 42, "similarity_score": 2} and PASS.seconds(probe) > 0

@@ -10,13 +10,13 @@ import spacy
 from transformers import AutoTokenizer
 
 import atlas
-from ingest.passes.base import Probe
+from ingest.passes.base import CostSample
 from ingest.passes.word import PASS
 from ingest.text import tagger
-from ingest.text.conllu import Aligned, align_all
+from ingest.text.conllu import AlignedFile, align_all
 from ingest.text.corpora import Document
-from ingest.text.labelled import Word, covered, places, word_ids
-from ingest.text.sequences import cut
+from ingest.text.labelled import Word, covered_tokens, places, word_ids
+from ingest.text.sequences import cut_documents
 from ingest.text.survey import Survey
 from schema.audits import run_audits
 from schema.errors import AtlasError
@@ -60,7 +60,7 @@ def written(path: Path, text: str = ROWS) -> Path:
 
 def test_a_file_is_aligned_by_its_characters(tmp_path: Path) -> None:
     """What is written as one shares its characters, empty nodes have none, a line break may stand for a space; heads count within the document."""
-    aligned = Aligned(written(tmp_path / "a.conllu"))
+    aligned = AlignedFile(written(tmp_path / "a.conllu"))
     first, blank, second = (aligned.words(d) for d in documents(FIRST, " \n", "Fim do mundo"))
     aligned.end()
     assert [FIRST[w.start : w.end] for w in first] == ["Vamos", "ao", "ao", "mar", ",", "10\n000", "vezes", "!", "Ela", "ri", "."]
@@ -113,10 +113,10 @@ def test_what_is_left_over_or_glued_where_a_space_stands_is_said(tmp_path: Path)
 def test_a_word_s_label_sits_where_its_last_character_has_been_read() -> None:
     """By a search of every token for every word; tokens of parts of a character, BOS and cuts among them."""
     text = "The first of the people — naïve 日本語 of the world, 👩 and these truths: " * 3
-    (document,) = cut(documents(text), tokenizer(True), corpus_id=0, context=7, bos="auto", by="tokens")
+    (document,) = cut_documents(documents(text), tokenizer(True), corpus_id=0, context=7, bos="auto", by="tokens")
     words = [Word(i, j, 0, *[None] * 5) for i in range(0, 60, 2) for j in range(i + 1, i + 9, 3)]
     tokens = [(s.first_position_id + i, int(s.char_starts[i]), int(s.char_ends[i])) for s in document.sequences for i in range(len(s.token_ids))]
-    firsts, lasts = places(words, covered(document))
+    firsts, lasts = places(words, covered_tokens(document))
     n_none = 0
     for word, first, last in zip(words, firsts, lasts, strict=True):
         ends = [p for p, start, end in tokens if start < end == word.end]
@@ -139,7 +139,7 @@ def test_a_tagger_s_words_are_its_own_whatever_it_reads_at_once(monkeypatch: pyt
     text = "Mr. Smith went to  Washington.\n\nHe didn't stay there long.\nThe Congress of the United States met in Philadelphia in 1790. It was cold."
     nlp = tagger.pipeline(PIPELINE)
     assert tagger.stretches(text, len(text))[0][0] == 0 and tagger.stretches(text, len(text))[-1][1] == len(text)
-    found = tagger.tagged(nlp, text, len(text))
+    found = tagger.tag_words(nlp, text, len(text))
     theirs = spacy.load(PIPELINE)
     expected, sentence = [], -1
     for start, end in tagger.stretches(text, len(text)):
@@ -153,7 +153,7 @@ def test_a_tagger_s_words_are_its_own_whatever_it_reads_at_once(monkeypatch: pyt
     assert {"PERSON", "GPE"} <= {w.entity for w in found}
     assert [text[w.start : w.end] for w in found][:5] == ["Mr.", "Smith", "went", "to", "Washington"]
     # of a text that is read in part: whole sentences, up to the one that holds the last character read
-    assert tagger.stretches(text, 35) == [(0, 59)] and tagger.tagged(nlp, text, 0) == []
+    assert tagger.stretches(text, 35) == [(0, 59)] and tagger.tag_words(nlp, text, 0) == []
 
 
 def test_a_tagger_that_is_not_there_is_said_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +186,7 @@ def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
     mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
         with pytest.raises(AtlasError, match="it is no regular file; give spacy:PIPELINE or a CoNLL-U file"):
-            Aligned(path)
+            AlignedFile(path)
 
 
 def test_an_ingest_of_a_file_keeps_every_rule_and_answers(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_an_ingest_of_a_file_keeps_every_rule_and_answers(tmp_path: Path) -> Non
         rows = labels(con)
         broken = [found.audit.name for found in run_audits(con) if found.n_rows]
         shards = con.execute("SELECT n_shards FROM run WHERE kind = 'word'").fetchall()
-    expected = [w for w in Aligned(path).words(documents(FIRST)[0]) if w.end <= end]
+    expected = [w for w in AlignedFile(path).words(documents(FIRST)[0]) if w.end <= end]
     assert not broken and shards > [(1,)]
     assert [r[0] for r in rows] == [*(FIRST[w.start : w.end] for w in expected), "Fim"]
     assert 3 < len(expected) < 11
@@ -243,8 +243,8 @@ def test_a_dry_run_says_rows_and_seconds(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("The people met. " * 20)
     request = asked(tmp_path / "x.duckdb", "m", str(tmp_path / "a.txt"), words=f"spacy:{PIPELINE}")
     model = tiny_model("gpt2")
-    (document,) = cut(documents("The people met. " * 20), model.tokenizer, corpus_id=0, context=64, bos="auto", by="tokens")
+    (document,) = cut_documents(documents("The people met. " * 20), model.tokenizer, corpus_id=0, context=64, bos="auto", by="tokens")
     seen = Survey("", 1, 0, 0, 3, 640, (), ())
-    probe = Probe(model, request, seen, list(document.sequences))
+    probe = CostSample(model, request, seen, list(document.sequences))
     assert PASS.rows(probe) == {"word": 640} and PASS.seconds(probe) > 0
     assert PASS.rows(replace(probe, seen=None)) == {} and PASS.seconds(replace(probe, seen=None)) == 0

@@ -12,7 +12,7 @@ import pytest
 
 from ingest.request import Request
 from ingest.store.lake import retry, store
-from ingest.store.lake.store import LakeStore, locked, whoami
+from ingest.store.lake.store import LakeStore, lock_lake, whoami
 from schema.errors import AtlasError, Locked
 from schema.open.lake import catalogue, read_lake
 from tests.crash.conftest import ROOT
@@ -130,16 +130,16 @@ def test_a_lock_whose_session_is_just_ending_is_waited_for_and_one_that_stays_is
 ) -> None:
     path = run(request_lake())
     lake, waiting = read_lake(path), "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    with locked(lake, path), pytest.raises(Locked, match="is being written by .* PID"), locked(lake, path):
+    with lock_lake(lake, path), pytest.raises(Locked, match="is being written by .* PID"), lock_lake(lake, path):
         pass
 
     def is_taken() -> bool:
-        with locked(lake, path):
+        with lock_lake(lake, path):
             return True
 
     monkeypatch.setattr(store, "PATIENCE", "60s")
     with ThreadPoolExecutor(1) as pool, catalogue(lake) as looking:
-        with locked(lake, path):
+        with lock_lake(lake, path):
             following = pool.submit(is_taken)
             wait_until(lambda: looking.execute(waiting).fetchall() == [(1,)], "the next one waits for the lock")
         assert following.result(HANG_S)

@@ -87,7 +87,7 @@ def test_compaction_makes_few_files_of_many_and_changes_nothing(lake: Path, call
 def test_what_dead_workers_left_is_named_and_removed(request_lake: Callable[..., Request], call: Callable) -> None:
     path = run(request_lake(trace=0, paper=False))
     with opened_lake(path) as opened:
-        system, root = opened.staging.opened()
+        system, root = opened.staging.open_filesystem()
         with system.open_output_stream(f"{root}/009-00000-0000dead0000/trigger.parquet") as stream:
             stream.write(b"half")
         rows = pa.table({"space": ["value"], "layer": pa.array([0], pa.int16()), "neuron": pa.array([1], pa.int32()), "cluster": pa.array([0], pa.int32())})
@@ -100,7 +100,7 @@ def test_what_dead_workers_left_is_named_and_removed(request_lake: Callable[...,
     assert call("doctor", path, "--repair")[0] == 0
     with opened_lake(path) as opened:
         assert opened.con.execute("SELECT run_id, shard_id FROM shard WHERE shard_id = 70").fetchall() == [(0, 70)]
-        assert opened.staging.waiting() == []
+        assert opened.staging.waiting_shards() == []
         opened.staging.write(0, 0, 71, {"value_cluster": rows.set_column(2, "neuron", pa.array([2], pa.int32()))})
     # a shard that waits is no fault: the next ingest loads it
     assert call("doctor", path)[:2] == (

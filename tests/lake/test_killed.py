@@ -71,7 +71,7 @@ def act_and_die(environment: dict[str, str], command: tuple[str, ...]) -> None:
 
         return remove
 
-    place.removing = removing
+    place.file_remover = removing
     act(environment, command)
 
 

@@ -68,7 +68,7 @@ class World:
 
     @property
     def storage(self) -> tuple[fs.FileSystem, str]:
-        system, shards = Storage(self.lake).opened()
+        system, shards = Storage(self.lake).open_filesystem()
         return system, shards.removesuffix("/shards")
 
     def put(self, *names: str, within: str = "") -> None:
@@ -123,7 +123,7 @@ def world(request: pytest.FixtureRequest, servers: Servers, tmp_path_factory: py
 @pytest.fixture
 def unread(monkeypatch: pytest.MonkeyPatch) -> None:
     """The doctor does not read the tables, which takes longest."""
-    monkeypatch.setattr(doctor, "of_tables", lambda _: iter(()))
+    monkeypatch.setattr(doctor, "table_findings", lambda _: iter(()))
 
 
 @pytest.fixture
@@ -236,7 +236,7 @@ def test_an_ingest_into_anothers_place_writes_and_discards_nothing(world: World,
     with psycopg.connect(world.empty, autocommit=True) as session:
         session.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     with opened_lake(world.path) as store:
-        store.staging.discard(store.staging.waiting()[0])
+        store.staging.discard(store.staging.waiting_shards()[0])
         store.remove([name for name in store.place.files() if name.startswith("shards/000-00070-")])
 
 

@@ -16,8 +16,8 @@ import pytest
 from ingest.request import Request
 from ingest.store import committer
 from ingest.store.lake import store as lake_store
-from ingest.store.lake.staging import Storage, typed
-from ingest.store.lake.store import LakeStore, opened_lake, shut
+from ingest.store.lake.staging import Storage, cast_columns
+from ingest.store.lake.store import LakeStore, close_unless_dead, opened_lake
 from ingest.store.lake.tables import not_null
 from ingest.store.shards import Shard
 from schema.errors import AtlasError, Locked, NotAnAtlas, Unreachable
@@ -212,7 +212,7 @@ def test_a_damaged_shard_is_not_entered(request_lake: Callable[..., Request], ho
     describe(asked.target, Lake(asked.lake, asked.data))
     with opened_lake(asked.target) as opened:
         shard = opened.staging.write(0, 0, 0, cluster(1))
-        system, root = opened.staging.opened()
+        system, root = opened.staging.open_filesystem()
         name = f"{root}/{shard.path.rpartition('/')[2]}/value_cluster.parquet"
         with system.open_input_stream(name) as stream:
             whole = stream.read()
@@ -226,7 +226,7 @@ def test_a_damaged_shard_is_not_entered(request_lake: Callable[..., Request], ho
                 stream.write(manifest.encode())
             with system.open_output_stream(name) as stream:
                 stream.write(whole)
-        (waiting,) = opened.staging.waiting()
+        (waiting,) = opened.staging.waiting_shards()
         with pytest.raises(AtlasError, match=r"shard s3://.*/000-00000-\w+ is damaged: value_cluster.parquet"):
             opened.load(waiting)
         assert opened.con.execute("SELECT (SELECT count(*) FROM shard), (SELECT count(*) FROM value_cluster)").fetchall() == [(0, 0)]
@@ -251,7 +251,7 @@ def test_a_dead_database_is_neither_closed_nor_let_go_of(error: type[Exception] 
     """DuckDB's destructor would end the process as its close does."""
     con: Any = Connection(error)
     held = weakref.ref(con)
-    with suppress(KeyError), shut(con):
+    with suppress(KeyError), close_unless_dead(con):
         raise KeyError
     assert con.is_closed is not is_dead
     del con
@@ -270,10 +270,10 @@ def test_storage_that_is_away_is_no_damage(request_lake: Callable[..., Request],
             opened.load(shard)
         with monkeypatch.context() as patched:
             patched.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-            for ask in (opened.staging.waiting, lambda: opened.staging.discard(shard), lambda: opened.staging.write(0, 0, 1, cluster(1))):
+            for ask in (opened.staging.waiting_shards, lambda: opened.staging.discard(shard), lambda: opened.staging.write(0, 0, 1, cluster(1))):
                 with pytest.raises(Unreachable, match=f"the storage {asked.data} does not answer: "):
                     ask()
-        assert [s.path for s in opened.staging.waiting()] == [shard.path]
+        assert [s.path for s in opened.staging.waiting_shards()] == [shard.path]
 
 
 @pytest.mark.parametrize(
@@ -331,4 +331,4 @@ def test_a_lake_of_an_earlier_release_reads_what_it_lacks_as_null_and_the_next_t
 
 def test_a_number_that_its_column_does_not_hold_is_said_with_its_table() -> None:
     with pytest.raises(AtlasError, match="table value_cluster cannot be written: Integer value 70000 not in range: -32768 to 32767"):
-        typed("value_cluster", pa.table({"layer": [70000]}))
+        cast_columns("value_cluster", pa.table({"layer": [70000]}))

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from ingest.live.engine import Engine
-from ingest.live.request import Asked
+from ingest.live.request import LiveRequest
 from ingest.live.weights import wanted_model
 from ingest.model import models
 from ingest.model.checks import SHORT
@@ -37,7 +37,7 @@ def engine_of(world: World, monkeypatch: pytest.MonkeyPatch, change: Callable[[A
         engine, weights = Engine(world.atlas, str(world.tiny.folder), "cpu"), wanted_model(con).weights_sha256
 
         def answer(text: str, **asked: Any) -> dict[str, pa.Table]:
-            parts = engine.trace(Asked(text, (), weights, **asked), lambda *_, **__: None)
+            parts = engine.trace(LiveRequest(text, (), weights, **asked), lambda *_, **__: None)
             return {name: table for part in parts for name, table in part.items()}
 
         yield answer

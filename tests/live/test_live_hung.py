@@ -11,7 +11,7 @@ import pytest
 
 import atlas
 from atlas.live import asking
-from atlas.live.asking import Hung, ask_once
+from atlas.live.asking import ModelProcessHung, ask_once
 from ingest.live_cli import end_process
 from schema.live import socket_path
 from schema.live_peer import process_at
@@ -50,7 +50,7 @@ def test_a_process_that_is_stopped_or_only_waits_is_ended(sockets: Path, tmp_pat
         if is_stopped:
             process.send_signal(signal.SIGSTOP)
         wait_until(lambda: (process_at(process.pid) or "?")[0] == ("T" if is_stopped else "S"), "it waits")
-        with pytest.raises(Hung, match="hung and was ended; ask again to start another"):
+        with pytest.raises(ModelProcessHung, match="hung and was ended; ask again to start another"):
             ask(tmp_path / "a.duckdb")
         assert process.wait() == -signal.SIGKILL
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ingest.live.jobs import Busy, Cancelled, Jobs, Tell, within
+from ingest.live.jobs import Busy, Cancelled, Jobs, Tell, limit_time
 from schema.errors import AtlasError
 from schema.live import QUEUE
 from tests.waiting import HANG_S
@@ -135,8 +135,8 @@ def test_who_goes_away_or_asks_anew_leaves_the_line_at_once() -> None:
 
 def test_a_job_that_takes_too_long_is_ended() -> None:
     told: list[str] = []
-    within(3600, lambda stage, share, **_: told.append(stage))("working", 0.0)
-    tell = within(0.05, lambda stage, share, **_: told.append(stage))
+    limit_time(3600, lambda stage, share, **_: told.append(stage))("working", 0.0)
+    tell = limit_time(0.05, lambda stage, share, **_: told.append(stage))
     threading.Event().wait(0.1)
     with pytest.raises(AtlasError, match="this takes longer than 0.05 seconds"):
         tell("working", 0.5)

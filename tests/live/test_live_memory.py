@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ingest.live.app import Spooled, spooled
+from ingest.live.app import TableSpool, spool_tables
 from ingest.live.prompt import require_few
 from ingest.live.tracing import n_runs
 from schema.errors import AtlasError
@@ -33,7 +33,7 @@ def test_parts_of_an_answer_are_not_held_until_it_is_sent() -> None:
             before.append(weakref.ref(table))
             yield {"x": table, "y": table.slice(0, 1)} if k < 2 else {"x": table}
 
-    with spooled(parts(), tell) as found:
+    with spool_tables(parts(), tell) as found:
         sizes, data = found.sizes, b"".join(found.pieces())
         files = list(found.files.values())
     assert max(alive) <= 1
@@ -45,15 +45,15 @@ def test_parts_of_an_answer_are_not_held_until_it_is_sent() -> None:
 
 
 def test_what_fails_on_the_way_leaves_no_file_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Spooled] = []
-    monkeypatch.setattr(Spooled, "__enter__", lambda self: made.append(self) or self)
+    made: list[TableSpool] = []
+    monkeypatch.setattr(TableSpool, "__enter__", lambda self: made.append(self) or self)
 
     def parts() -> Iterator[dict[str, pa.Table]]:
         yield {"x": pa.table({"part": [1]})}
         raise AtlasError("no more")
 
     with pytest.raises(AtlasError, match="no more"):
-        spooled(parts(), tell)
+        spool_tables(parts(), tell)
     assert [file.closed for file in made[0].files.values()] == [True]
 
 

@@ -19,9 +19,9 @@ from click.testing import CliRunner
 import atlas
 from atlas.cli.main import run
 from atlas.live.asking import ask_process
-from atlas.live.process import started
+from atlas.live.process import start_model_process
 from ingest.live import server
-from ingest.live.server import claimed
+from ingest.live.server import claim_socket
 from ingest.live.tcp import new_token
 from ingest.live_cli import live
 from schema.errors import AtlasError
@@ -271,10 +271,10 @@ def test_links_in_the_folder_are_not_followed(world: World, sockets: Path) -> No
     precious.write_text("mine")
     for suffix in (".lock", ".log", ".token"):
         target.with_suffix(suffix).symlink_to(precious)
-    with pytest.raises(OSError, match="symbolic links"), claimed(target):
+    with pytest.raises(OSError, match="symbolic links"), claim_socket(target):
         pass
     with pytest.raises(AtlasError, match="cannot be started, its words written to .*symbolic links"):
-        started(world.atlas, target.with_suffix(".log"))
+        start_model_process(world.atlas, target.with_suffix(".log"))
     token, path = new_token(world.atlas)
     assert (path.is_symlink(), path.read_text(), precious.read_text()) == (False, token, "mine")
 

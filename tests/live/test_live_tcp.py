@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers
 
 import atlas
-from ingest.live.tcp import Guarded, listening, new_token
+from ingest.live.tcp import TokenGuard, new_token, open_listener
 from schema.errors import AtlasError
 from schema.live import ADDRESS, TOKEN, socket_path
 from tests.live.conftest import PROMPT, World, live_process, private_sockets
@@ -79,7 +79,7 @@ def test_a_token_is_256_bits_none_of_which_follows_from_the_others(tmp_path: Pat
 
 def test_a_token_that_comes_twice_is_none() -> None:
     """Without a server, which may refuse it first: who reads one and who acts on it could take different ones."""
-    has_token, token = Guarded(Starlette(), "t").has_token, (b"authorization", b"Bearer t")
+    has_token, token = TokenGuard(Starlette(), "t").has_token, (b"authorization", b"Bearer t")
     assert has_token(Headers(raw=[token]))
     assert not has_token(Headers(raw=[token, token]))
 
@@ -103,7 +103,7 @@ def test_whoever_has_the_token_asks_as_on_the_socket(port: int, token: str, worl
 @pytest.mark.parametrize("address", ["0.0.0.0:80", ":80", "localhost:80", "127.0.0.1", "127.0.0.1:http", "127.0.0.1:99999", "192.168.0.1:80", "[::]:80"])
 def test_other_addresses_are_refused(address: str) -> None:
     with pytest.raises(AtlasError, match="which this machine alone reaches"):
-        listening(address)
+        open_listener(address)
 
 
 def test_a_port_that_is_taken_is_said() -> None:
@@ -111,4 +111,4 @@ def test_a_port_that_is_taken_is_said() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(AtlasError, match="cannot listen on"):
-            listening(f"127.0.0.1:{taken.getsockname()[1]}")
+            open_listener(f"127.0.0.1:{taken.getsockname()[1]}")

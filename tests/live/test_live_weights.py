@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from ingest.live.weights import Wanted, load_kept, load_wanted, wanted_model
+from ingest.live.weights import WantedModel, load_kept, load_wanted, wanted_model
 from ingest.model.gguf import weights_folder, write_model
 from ingest.model.models import load_model
 from schema.errors import AtlasError
@@ -42,7 +42,7 @@ Path(__file__).with_name("has_run").touch()
 """
 
 
-def sent_with(world: World, folder: Path) -> Wanted:
+def sent_with(world: World, folder: Path) -> WantedModel:
     """What an atlas says that names a folder here, whose model comes with a program of its own."""
     shutil.copytree(world.tiny.folder, folder)
     config = json.loads((folder / "config.json").read_text())
@@ -65,12 +65,12 @@ def test_an_atlas_that_names_a_folder_here_has_its_weights_read_and_no_code_run(
     assert sorted(path.name for path in tmp_path.rglob("has_run")) == []
 
 
-def dequantised(world: World, folder: Path) -> Wanted:
+def dequantised(world: World, folder: Path) -> WantedModel:
     """Keep the tiny model as one that a GGUF file gave: transformers refuses to save what says that it was quantised."""
     model = load_model(str(world.tiny.folder), revision=None, dtype="float32", device="cpu")
     model.hf.config.quantization_config = {"quant_method": "gguf"}
     write_model(model.hf, model.tokenizer, folder)
-    return Wanted("tiny.gguf", "r", "float32", model.weights_sha256)
+    return WantedModel("tiny.gguf", "r", "float32", model.weights_sha256)
 
 
 def test_what_a_gguf_file_gave_is_kept_to_the_bit_and_named_as_before(world: World, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import atlas
 from atlas.cli.main import cli
-from atlas.live import LiveTrace, SwitchedOff
+from atlas.live import LiveTrace, SwitchOffResult
 from schema.audits import run_audits
 from schema.errors import AtlasError
 from schema.live import socket_path
@@ -31,7 +31,7 @@ def atlas_copy(process: World, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 @pytest.fixture(scope="module")
-def switched(atlas_copy: Path) -> SwitchedOff:
+def switched(atlas_copy: Path) -> SwitchOffResult:
     with atlas.open(atlas_copy) as a:
         return a.live().switch_off(PROMPTS, N, layers=LAYERS)
 
@@ -66,7 +66,7 @@ def ids_of(process: World, text: str) -> torch.Tensor:
 
 
 @pytest.mark.thorough
-def test_scores_and_effects_are_those_of_plain_transformers(process: World, switched: SwitchedOff) -> None:
+def test_scores_and_effects_are_those_of_plain_transformers(process: World, switched: SwitchOffResult) -> None:
     hf = process.tiny.hf.double()
     expected = []
     for prompt_id, text in enumerate(PROMPTS):
@@ -89,7 +89,7 @@ def test_scores_and_effects_are_those_of_plain_transformers(process: World, swit
 
 
 @pytest.mark.thorough
-def test_the_question_answers_for_what_was_kept(atlas_copy: Path, switched: SwitchedOff) -> None:
+def test_the_question_answers_for_what_was_kept(atlas_copy: Path, switched: SwitchOffResult) -> None:
     number = switched.save("scores")
     with atlas.open(atlas_copy) as a:
         found = a.ask("score_and_effect", number)

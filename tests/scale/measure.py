@@ -16,7 +16,7 @@ import pyarrow as pa
 from ingest.model.models import load_model
 from ingest.recorders.rows import trigger_rows
 from ingest.text.corpora import open_corpus
-from ingest.text.sequences import CutDocument, cut
+from ingest.text.sequences import CutDocument, cut_documents
 from ingest.text.survey import survey
 from ingest.workers.ray_pool import ANSWER
 from tests.scale.shapes import SHARD_POSITIONS, K, Shape
@@ -42,7 +42,7 @@ def text_costs() -> dict[str, float]:
     corpus = open_corpus("sotu", spool=Path(), every=4)
 
     def documents() -> Iterator[CutDocument]:
-        return cut(corpus.documents(), model.tokenizer, corpus_id=0, context=256, bos="auto", by="tokens")
+        return cut_documents(corpus.documents(), model.tokenizer, corpus_id=0, context=256, bos="auto", by="tokens")
 
     held = list(documents())
     n = sum(len(s.token_ids) for d in held for s in d.sequences)

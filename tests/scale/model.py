@@ -30,7 +30,9 @@ from tests.scale.fit import total
 from tests.scale.shapes import Shape, Sweep, candidates, loaded_rows
 
 if TYPE_CHECKING:
-    from ingest.passes.base import Probe
+    from ingest.passes.base import CostSample
+
+    pass
 
 BYTES_PER_ROW = {name: table.info["bytes_a_row"] for name, table in metadata(1).tables.items()}
 
@@ -175,7 +177,7 @@ def unit_values_bytes(shape: Shape) -> int:
 
 def stored_bytes(name: str, shape: Shape) -> float:
     """What a pass stores of a model, and of one traced position, by the rows that its dry run counts."""
-    probe = cast("Probe", SimpleNamespace(model=shape, seen=SimpleNamespace(sample=[0])))
+    probe = cast("CostSample", SimpleNamespace(model=shape, seen=SimpleNamespace(sample=[0])))
     return sum(n * BYTES_PER_ROW[table] for table, n in passes()[name].rows(probe).items())
 
 

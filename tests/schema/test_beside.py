@@ -21,7 +21,7 @@ from atlas.dictionary import describe_blank
 from ingest.store.doctor import findings
 from schema.errors import AtlasError, Locked, NotAnAtlas, QueryRefused
 from schema.open import locks
-from schema.open.change import changing
+from schema.open.change import change_companion
 from schema.open.kinds import kind_of, kinds
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.tiny_atlas import write_tiny_atlas
@@ -40,7 +40,7 @@ def path(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def tried(path: Path) -> Path:
-    with changing(TRIALS, path) as con:
+    with change_companion(TRIALS, path) as con:
         con.execute(EFFECTS)
     return path
 
@@ -93,11 +93,11 @@ def test_a_typed_statement_reads_it_and_cannot_write_it(tried: Path, own_process
 @pytest.mark.thorough
 def test_an_open_atlas_keeps_what_it_attached_and_a_change_that_fails_leaves_nothing(tried: Path) -> None:
     before = TRIALS.path(tried).read_bytes()
-    with pytest.raises(duckdb.Error), changing(TRIALS, tried) as con:
+    with pytest.raises(duckdb.Error), change_companion(TRIALS, tried) as con:
         con.execute("DELETE FROM trials.trial; SELECT no_such_column")
     assert TRIALS.path(tried).read_bytes() == before
     with atlas.open(tried) as a:
-        with changing(TRIALS, tried) as con:
+        with change_companion(TRIALS, tried) as con:
             con.execute("DELETE FROM trials.trial")
         assert a.largest_effects().height == 2
         with atlas.open(tried) as b:
@@ -109,13 +109,13 @@ def test_an_open_atlas_keeps_what_it_attached_and_a_change_that_fails_leaves_not
 def test_who_waits_too_long_for_another_change_is_told(tried: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locks, "PATIENCE", 0.2)
     code = (
-        "from schema.open.change import changing\nfrom tests.schema.noise.trials import TRIALS\n"
-        f"with changing(TRIALS, {str(tried)!r}):\n    print(1, flush=True)\n    input()"
+        "from schema.open.change import change_companion\nfrom tests.schema.noise.trials import TRIALS\n"
+        f"with change_companion(TRIALS, {str(tried)!r}):\n    print(1, flush=True)\n    input()"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as other:
         assert other.stdout is not None
         other.stdout.readline()
-        with pytest.raises(Locked, match="another process is changing the trials"), changing(TRIALS, tried):
+        with pytest.raises(Locked, match="another process is changing the trials"), change_companion(TRIALS, tried):
             pass
         # another kind is another file
         write_tiny_annotations(tried)
@@ -188,7 +188,7 @@ def test_what_a_later_release_keeps_is_read_without_and_not_dropped_by_a_change(
         assert a.largest_effects().rows() == [(1, 3.0), (2, 1.0)]
     with (
         pytest.raises(AtlasError, match=r"holds what this release does not know, and a change would drop it: ((mine\.)?note\.|(trial|sequence)\.note)"),
-        changing(TRIALS, tried),
+        change_companion(TRIALS, tried),
     ):
         pass
     assert target.read_bytes() == before
@@ -212,7 +212,7 @@ def test_what_a_killed_change_left_goes_with_the_next_and_nothing_that_has_anoth
     mine = [target.with_name(f"{target.name}.tmp"), target.with_name(f".{target.name}.mine.tmp"), target.with_name(f".{target.name}.{'0af' * 5}x.tmp")]
     for path in [*left, *mine]:
         path.write_bytes(target.read_bytes()[:4096])
-    with changing(TRIALS, tried) as con:
+    with change_companion(TRIALS, tried) as con:
         con.execute("DELETE FROM trials.trial WHERE trial_id = 0")
     with atlas.open(tried) as a:
         assert a.sql("SELECT count(*) AS n FROM trials.trial").item() == 3
@@ -230,7 +230,7 @@ def test_who_opens_an_atlas_while_a_change_gets_its_name_finds_it_free(tried: Pa
         said.append(found.stdout + found.stderr)
 
     monkeypatch.setattr(Path, "replace", renamed)
-    with changing(COLLECTIONS, tried):
+    with change_companion(COLLECTIONS, tried):
         pass
     assert said == ["0\n"]
 
@@ -240,7 +240,7 @@ def test_a_file_that_another_program_has_open_is_waited_for_and_not_moved_away(t
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         other.stdout.readline()
-        for use in (lambda: atlas.open(tried), changing(TRIALS, tried).__enter__):
+        for use in (lambda: atlas.open(tried), change_companion(TRIALS, tried).__enter__):
             with pytest.raises(Locked, match=rf"which holds the trials, is in use by another process: .*PID {other.pid}\)\. Wait for it, or close it there\.$"):
                 use()
         other.communicate("\n")
@@ -252,14 +252,14 @@ def test_a_link_is_followed_and_one_to_nothing_said_to_be(tried: Path, tmp_path:
     target.rename(shared)
     shared.chmod(0o600)
     target.symlink_to(shared)
-    with changing(TRIALS, tried) as con:
+    with change_companion(TRIALS, tried) as con:
         con.execute("DELETE FROM trials.trial WHERE trial_id = 0")
     assert target.is_symlink()
     assert shared.stat().st_mode & 0o777 == 0o600
     with closing(duckdb.connect(shared, read_only=True)) as con:
         assert con.execute("SELECT count(*) FROM trial").fetchall() == [(3,)]
     shared.unlink()
-    for use in (lambda: atlas.open(tried), changing(TRIALS, tried).__enter__):
+    for use in (lambda: atlas.open(tried), change_companion(TRIALS, tried).__enter__):
         with pytest.raises(AtlasError, match=r"tiny\.trials\.duckdb leads to .*shared/tiny\.trials\.duckdb, and there is nothing: bring back"):
             use()
     assert target.is_symlink()
@@ -270,7 +270,7 @@ def test_a_disk_that_fills_at_the_end_is_said(tried: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def fill_up() -> None:
-        with changing(TRIALS, tried) as con:
+        with change_companion(TRIALS, tried) as con:
             con.execute("INSERT INTO trials.trial SELECT i, 1, 0.5 FROM range(10, 300000) AS r (i)")
             resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, limits[1]))
 

@@ -13,7 +13,7 @@ import atlas
 from schema.errors import NotAnAtlas
 from schema.open import beside
 from schema.open.beside import LEFT_S
-from schema.open.kinds import Beside, kinds
+from schema.open.kinds import Companion, kinds
 from tests.atlas.tiny_atlas import write_tiny_atlas
 from tests.schema.conftest import without_second_names
 
@@ -153,13 +153,13 @@ def test_an_atlas_without_a_second_name_opens_again(read_only: Path, kept: Path)
 @pytest.mark.thorough
 def test_a_thread_finds_nothing_before_it_is_filled(read_only: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept.write_text("a file where the folder should be")
-    filling = beside.filling
+    filling = beside.creation_sql
 
-    def slow(kind: Beside) -> str:
+    def slow(kind: Companion) -> str:
         time.sleep(0.1)
         return filling(kind)
 
-    monkeypatch.setattr("schema.open.beside.filling", slow)
+    monkeypatch.setattr("schema.open.beside.creation_sql", slow)
     with ThreadPoolExecutor(3) as pool:
         assert list(pool.map(n_annotations, [read_only] * 3)) == [0] * 3
 

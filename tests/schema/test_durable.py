@@ -13,7 +13,7 @@ import pytest
 
 from atlas.export.files import write_file
 from ingest.recorders.key_entries import write_keys
-from ingest.store.committer import held
+from ingest.store.committer import lock_work_folder
 from ingest.store.doctor import rename
 from ingest.store.lake.place import write_whole
 from ingest.store.shards import write_shard
@@ -58,7 +58,7 @@ def annotate(path: Path) -> None:
 
 def publish_twice(path: Path) -> None:
     atlas = write_tiny_atlas(path / "a.duckdb")
-    with held(atlas) as work, closing(open_work_file(atlas, work, 2)) as con:
+    with lock_work_folder(atlas) as work, closing(open_work_file(atlas, work, 2)) as con:
         publish(con, atlas, work)
 
 

@@ -23,8 +23,8 @@ from ingest.store.doctor_cli import doctor
 from ingest.store.shards import shard_of
 from ingest.store.work_file import open_work_file
 from schema.audits import run_audits
-from schema.open.change import changing
-from schema.open.kinds import Beside
+from schema.open.change import change_companion
+from schema.open.kinds import Companion
 from schema.open.logs import log_of
 from schema.plain import check_plain
 from schema.release import question_files
@@ -330,7 +330,7 @@ def test_a_pipe_that_nobody_writes_to_is_waited_for_by_nobody(tmp_path: Path, ca
 
 
 @pytest.mark.parametrize("kind", [None, ANNOTATIONS])
-def test_a_pipe_in_the_place_of_a_log_is_waited_for_by_nobody_and_nothing_is_moved_for_it(tiny_path: Path, tmp_path: Path, kind: Beside | None) -> None:
+def test_a_pipe_in_the_place_of_a_log_is_waited_for_by_nobody_and_nothing_is_moved_for_it(tiny_path: Path, tmp_path: Path, kind: Companion | None) -> None:
     path = Path(shutil.copy(tiny_path, tmp_path / "a.duckdb"))
     shutil.copy(ANNOTATIONS.path(tiny_path), ANNOTATIONS.path(path))
     log = log_of(path if kind is None else kind.path(path))
@@ -340,7 +340,7 @@ def test_a_pipe_in_the_place_of_a_log_is_waited_for_by_nobody_and_nothing_is_mov
     (found,) = findings(path)
     assert str(log) in found.what and found.repair is None
     if kind is not None:
-        with pytest.raises(AtlasError, match="is no file"), changing(kind, path):
+        with pytest.raises(AtlasError, match="is no file"), change_companion(kind, path):
             pass
 
 

@@ -268,10 +268,10 @@ def test_all_units_of_a_site_are_written_out() -> None:
 )  # fmt: skip
 def test_positions_of_a_prompt_of_five_tokens(positions: object, expected: list) -> None:
     (found,) = arm_of([change("head", "zero", positions=positions)])
-    assert found.positions is not None and found.positions.within(5) == expected
+    assert found.positions is not None and found.positions.index_ranges(5) == expected
     (skipping,) = arm_of([change("head", "zero", positions=positions, skip_first=True)])
     assert skipping.positions is not None
-    assert skipping.positions.within(5) == [(max(1, start), end) for start, end in expected if end != 1]
+    assert skipping.positions.index_ranges(5) == [(max(1, start), end) for start, end in expected if end != 1]
 
 
 @pytest.mark.parametrize(

@@ -22,18 +22,18 @@ from atlas.beside.annotations.adding import add
 from atlas.beside.annotations.steps import status
 from atlas.beside.annotations.subjects import Address, Pattern
 from atlas.cli.main import cli
-from atlas.live.pinned import pinned
+from atlas.live.pinned import open_pinned_cursor
 from atlas.papers.catalogue import PAPERS
-from atlas.papers.needs import kinds, missing
+from atlas.papers.needs import describe_unmet_need, kinds
 from atlas.questions import questions
 from atlas.ranges import missing_run
 from ingest.request import Request
-from ingest.text.tokens import spelt
+from ingest.text.tokens import spell_bytes
 from schema.audits import run_audits
 from schema.errors import AtlasError
 from schema.migrations import migrations
 from schema.open import store
-from schema.open.older import bring_up
+from schema.open.older import upgrade_tables
 from schema.release import is_of_this_release
 from schema.tables import metadata
 from tests.atlas.tiny_atlas import split_sequences, write_tiny_atlas
@@ -128,7 +128,7 @@ def test_every_question_answers(old: atlas.Atlas, name: str) -> None:
 def test_rows_of_a_live_prompt_stand_beside_its_own(old: atlas.Atlas) -> None:
     n = old.sql("SELECT count(*) FROM trace").item()
     live = old.sql("SELECT * REPLACE (-1 - position_id AS position_id) FROM trace LIMIT 2").to_arrow()
-    beside = pinned(old.con, {"trace": live})
+    beside = open_pinned_cursor(old.con, {"trace": live})
     assert beside.execute("SELECT count(*), count(*) FILTER (position_id < 0) FROM trace").fetchall() == [(n + 2, 2)]
     beside.own.close()
     assert old.sql("SELECT count(*) FROM trace").item() == n > 0
@@ -172,9 +172,9 @@ def test_a_statement_of_ones_own_reads_it(path: Path) -> None:
 
 def test_an_item_of_a_paper_says_so_and_the_other_projection_is_there(old: atlas.Atlas) -> None:
     items = {item.name: item for paper in PAPERS.values() for item in paper.items}
-    said = missing(old.con, "a.duckdb", items["geva2021_fig8"].needs, None)
+    said = describe_unmet_need(old.con, "a.duckdb", items["geva2021_fig8"].needs, None)
     assert said is not None and "raw projection" in said and "--trace" in said
-    assert missing(old.con, "a.duckdb", items["geva2021_fig8_final_norm"].needs, None) is None
+    assert describe_unmet_need(old.con, "a.duckdb", items["geva2021_fig8_final_norm"].needs, None) is None
     assert old.ask("geva2021_fig8", projection="final_norm")["n_positions"].to_list() == [12, 12, 12]
 
 
@@ -221,7 +221,7 @@ def test_a_table_that_is_not_there_reads_as_empty_and_is_added(tmp_path: Path) -
         assert a.sql("FROM map_point").columns == [c.name for c in metadata(2).tables["map_point"].columns]
         assert a.map_points("value").is_empty()
     with closing(store.open_writer(path)) as con:
-        bring_up(con, 2)
+        upgrade_tables(con, 2)
         assert con.execute("SELECT count(*) FROM map_point").fetchall() == [(0,)]
 
 
@@ -257,7 +257,7 @@ def test_probes_may_be_of_what_the_text_says_after_the_next_ingest_and_all_rows_
     with atlas.open(path) as a:
         assert a.probe_layers()["accuracy"].to_list() == pytest.approx([2 / 3, 1.0]) and a.probe_layers()["rank"].to_list() == [None, None]
     with closing(store.open_writer(path)) as con:
-        bring_up(con, 2)
+        upgrade_tables(con, 2)
         assert con.execute("FROM probe ORDER BY ALL").fetchall() == [(*row, None, None, None) for row in rows["probe"]]
         assert all(con.execute(f"FROM {name} ORDER BY ALL").fetchall() == rows[name] for name in ("probe_task", "probe_prediction"))
         con.execute(insert)
@@ -274,7 +274,7 @@ def test_a_column_that_is_added_says_what_it_is(tmp_path: Path) -> None:
     with closing(store.open_writer(write_tiny_atlas(tmp_path / "a.duckdb"))) as con:
         ((said,),) = con.execute(comment).fetchall()
         con.execute("ALTER TABLE probe DROP COLUMN rank")
-        bring_up(con, 2)
+        upgrade_tables(con, 2)
         assert con.execute(comment).fetchall() == [(said,)] != [(None,)]
 
 
@@ -289,16 +289,16 @@ def test_a_run_may_be_of_any_pass_after_the_next_ingest_and_all_rows_stay(tmp_pa
         rows = {name: con.execute(f"FROM {name} ORDER BY ALL").fetchall() for name in tables}
         columns = {name: ", ".join(column for column, *_ in con.execute(f"DESCRIBE {name}").fetchall()) for name in tables}
         assert [row[1] for row in rows["run"]] == ["weights", "sweep", "trace", "paper"]
-        bring_up(con, 16)
+        upgrade_tables(con, 16)
         assert con.execute("FROM run ORDER BY ALL").fetchall() == rows["run"]
         con.execute(insert)
         with pytest.raises(duckdb.ConstraintException):
             con.execute("INSERT INTO run SELECT * REPLACE (10 AS run_id, 'lost' AS status) FROM run WHERE run_id = 0")
         with pytest.raises(duckdb.ConstraintException):
             con.execute(insert)
-        bring_up(con, 16)
+        upgrade_tables(con, 16)
         assert con.execute("SELECT kind FROM run WHERE run_id = 9").fetchall() == [("noise",)]
-        tokens = [(i, text if raw is None else spelt(raw), raw, *rest) for i, text, raw, *rest in rows["token"]]
+        tokens = [(i, text if raw is None else spell_bytes(raw), raw, *rest) for i, text, raw, *rest in rows["token"]]
         assert con.execute("FROM token ORDER BY ALL").fetchall() == tokens != rows["token"]
         for name in set(tables) - {"run", "token"}:
             assert con.execute(f"SELECT {columns[name]} FROM {name} ORDER BY ALL").fetchall() == rows[name]
@@ -327,7 +327,7 @@ def test_a_change_that_cannot_be_made_is_refused_with_what_there_is_to_do(tmp_pa
     with closing(store.open_writer(path)) as con:
         con.execute(odd)
         with pytest.raises(AtlasError, match=r"cannot be brought up to this release \(the kind of a run is the name of any pass.*ingest into a new file"):
-            bring_up(con, 16)
+            upgrade_tables(con, 16)
 
 
 def test_every_migration_says_what_changes_and_is_not_due_in_a_new_atlas(tmp_path: Path) -> None:
@@ -339,10 +339,10 @@ def test_every_migration_says_what_changes_and_is_not_due_in_a_new_atlas(tmp_pat
 
 def test_a_former_run_counts_as_the_passes_that_it_was(old: atlas.Atlas) -> None:
     for name in ("removal", "next_token_rank", "control_token", "value_cluster"):
-        assert missing(old.con, "a.duckdb", [name], None) is None
+        assert describe_unmet_need(old.con, "a.duckdb", [name], None) is None
         assert missing_run(old.con, f"FROM {name}") is None
         assert "paper" in kinds([name])
-    assert missing(old.con, "a.duckdb", ["map"], None) == "no map: `atlas ingest a.duckdb --map`"
+    assert describe_unmet_need(old.con, "a.duckdb", ["map"], None) == "no map: `atlas ingest a.duckdb --map`"
     assert missing_run(old.con, "FROM map_point") == "map"
 
 

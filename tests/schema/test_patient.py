@@ -9,7 +9,7 @@ from contextlib import closing
 import duckdb
 import pytest
 
-from schema.patient import held_back, patient
+from schema.patient import defer_interrupts, make_interrupt_safe
 from tests.waiting import once_it_computes
 
 LONG = "SELECT sum(hash(a.range + b.range)) FROM range(100000000) AS a, range(100000) AS b"
@@ -19,7 +19,7 @@ LONG = "SELECT sum(hash(a.range + b.range)) FROM range(100000000) AS a, range(10
 @pytest.fixture
 def con() -> Iterator[duckdb.DuckDBPyConnection]:
     with closing(duckdb.connect()) as opened:
-        yield patient(opened)
+        yield make_interrupt_safe(opened)
 
 
 def ctrl_c() -> int:
@@ -49,17 +49,17 @@ def test_where_duckdb_calls_python_too(con: duckdb.DuckDBPyConnection) -> None:
 def test_what_was_done_when_it_came_is_done_and_what_failed_is_not_what_is_said(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("CREATE TABLE kept (i INTEGER)")
     with pytest.raises(KeyboardInterrupt):
-        held_back(lambda: (con.execute("INSERT INTO kept VALUES (1)"), ctrl_c()))
+        defer_interrupts(lambda: (con.execute("INSERT INTO kept VALUES (1)"), ctrl_c()))
     assert con.execute("FROM kept").fetchall() == [(1,)]
     with pytest.raises(KeyboardInterrupt):
-        held_back(lambda: (ctrl_c(), con.execute("FROM nowhere")))
+        defer_interrupts(lambda: (ctrl_c(), con.execute("FROM nowhere")))
 
 
 def test_a_handler_of_somebody_elses_is_left_alone(con: duckdb.DuckDBPyConnection) -> None:
     came: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
     try:
-        assert held_back(ctrl_c) == 42
+        assert defer_interrupts(ctrl_c) == 42
         assert came == [signal.SIGINT]
     finally:
         signal.signal(signal.SIGINT, before)
@@ -67,7 +67,7 @@ def test_a_handler_of_somebody_elses_is_left_alone(con: duckdb.DuckDBPyConnectio
 
 def test_another_thread_gets_no_signals_and_is_not_held_back() -> None:
     found: list[int] = []
-    thread = threading.Thread(target=lambda: found.append(held_back(lambda: 42)))
+    thread = threading.Thread(target=lambda: found.append(defer_interrupts(lambda: 42)))
     thread.start()
     thread.join()
     assert found == [42]

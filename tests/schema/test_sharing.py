@@ -20,11 +20,11 @@ from atlas import AtlasError
 from atlas.beside.annotations import ANNOTATIONS
 from atlas.beside.annotations.adding import add
 from atlas.beside.annotations.steps import propose
-from atlas.beside.annotations.subjects import Address, Pattern, shown
+from atlas.beside.annotations.subjects import Address, Pattern, read_shown_items
 from atlas.beside.collections import COLLECTIONS, keeping, members
 from atlas.cli.main import cli
 from schema.open import drafts, opening
-from schema.open.change import changing
+from schema.open.change import change_companion
 from schema.open.store import open_reader, open_writer
 from tests.atlas.collections.tiny_collections import write_tiny_collections
 from tests.atlas.tiny_atlas import split_sequences
@@ -84,7 +84,7 @@ def test_a_private_file_beside_a_shared_atlas_is_left_out_and_said(path: Path) -
     with user(NOBODY):
         ran = CliRunner().invoke(cli, ask)
     assert (ran.exit_code, ran.stderr) == (0, f"note: {said}\n{notes}")
-    with user(NOBODY), pytest.raises(AtlasError, match=r"cannot read the collections in .*tiny\.collections\.duckdb"), changing(COLLECTIONS, path):
+    with user(NOBODY), pytest.raises(AtlasError, match=r"cannot read the collections in .*tiny\.collections\.duckdb"), change_companion(COLLECTIONS, path):
         pass
     with atlas.open(path) as a:
         assert a.collections().height == 2
@@ -103,7 +103,7 @@ def test_what_is_made_beside_an_atlas_may_be_read_by_whom_it_may(path: Path) -> 
         assert (mode(made), made.stat().st_uid, made.stat().st_gid) == (0o664, NOBODY, NOBODY)
         made.chmod(0o640)
         os.chown(made, 1234, 1234)
-        with changing(COLLECTIONS, path) as con:
+        with change_companion(COLLECTIONS, path) as con:
             con.execute("DELETE FROM collections.collection_member")
         assert (mode(made), made.stat().st_uid, made.stat().st_gid) == (0o640, 1234, 1234)
     finally:
@@ -115,7 +115,7 @@ def test_the_rights_of_a_group_are_given_to_no_other(path: Path) -> None:
     made = COLLECTIONS.path(path)
     os.chown(made, NOBODY, 4321)
     made.chmod(0o660)
-    with user(NOBODY), changing(COLLECTIONS, path) as con:
+    with user(NOBODY), change_companion(COLLECTIONS, path) as con:
         con.execute("DELETE FROM collections.collection_member")
     assert (mode(made), made.stat().st_gid) == (0o600, NOBODY)
 
@@ -124,7 +124,8 @@ def test_the_rights_of_a_group_are_given_to_no_other(path: Path) -> None:
 def test_a_lock_that_a_killed_change_left_shuts_out_nobody(path: Path) -> None:
     before = os.umask(0o077)
     lock = path.with_name("tiny.collections.duckdb.lock")
-    code = "import os, sys\nfrom schema.open.locks import alone\nfrom pathlib import Path\nwith alone(Path(sys.argv[1]), ''):\n    os._exit(9)"
+    code = "import os, sys\nfrom schema.open.locks import hold_lock_file\nfrom pathlib import Path\n"
+    code += "with hold_lock_file(Path(sys.argv[1]), ''):\n    os._exit(9)"
     try:
         assert subprocess.run([sys.executable, "-c", code, str(lock)], check=False).returncode == 9
     finally:
@@ -157,7 +158,7 @@ def test_a_change_in_a_sticky_folder_is_kept_where_the_file_is_anothers(path: Pa
     made = COLLECTIONS.path(path)
     before = made.read_bytes()
     said = r"is as it was: root alone may replace it here .* The changed file is kept as "
-    with user(NOBODY), pytest.raises(AtlasError, match=said) as refused, changing(COLLECTIONS, path) as con:
+    with user(NOBODY), pytest.raises(AtlasError, match=said) as refused, change_companion(COLLECTIONS, path) as con:
         con.execute("DELETE FROM collections.collection WHERE name = 'cats'")
     assert made.read_bytes() == before
     # the command that is printed
@@ -187,7 +188,7 @@ def test_an_atlas_that_is_renamed_alone_is_told_what_it_left(path: Path) -> None
 
 def test_a_full_disk_is_called_a_full_disk_and_not_a_file_that_cannot_be_read(path: Path) -> None:
     """Where its rows are written anew, to be read by this release or to be changed."""
-    with changing(COLLECTIONS, path) as con:
+    with change_companion(COLLECTIONS, path) as con:
         con.execute("INSERT INTO collections.collection SELECT i, repeat(md5(i::TEXT), 9), '', 'eve', now() FROM range(10, 20_000) AS t (i)")
         con.execute("UPDATE collections.collection_schema SET derived_sha256 = 'older'")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -196,7 +197,7 @@ def test_a_full_disk_is_called_a_full_disk_and_not_a_file_that_cannot_be_read(pa
         resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, limits[1]))
         with pytest.raises(AtlasError, match=said):
             atlas.open(path)
-        with pytest.raises(AtlasError, match=rf"{said}|is as it was, for it cannot be written"), changing(COLLECTIONS, path):
+        with pytest.raises(AtlasError, match=rf"{said}|is as it was, for it cannot be written"), change_companion(COLLECTIONS, path):
             pass
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -247,7 +248,7 @@ def test_what_of_no_second_name_can_be_made_is_opened_as_it_is_now(path: Path, m
     monkeypatch.setattr(Path, "hardlink_to", lambda *_: refuse())
     key = Address("key", 0, 0, 0)
     with atlas.open(path) as a, closing(open_reader(path)):
-        ranks = tuple(item.rank for item in shown(a.con, [key])[key])
+        ranks = tuple(item.rank for item in read_shown_items(a.con, [key])[key])
         assert [add(a.con, path, key, "zoe", Pattern("shallow", "once more", ranks)) for _ in range(2)] == [1, 2]
         assert [keeping.add(a.con, path, "cats", [members.position(3)], by="bea") for _ in range(2)] == [(1, 0), (0, 1)]
         assert keeping.remove(path, "cats", [members.position(3)]) == 1
@@ -285,7 +286,7 @@ def test_what_gets_a_drafts_name_is_nobodys_change(path: Path, monkeypatch: pyte
     monkeypatch.setattr(drafts, "give_access", replace)
     with (
         pytest.raises(AtlasError, match="was put in the place of what was being written, by somebody who may write to this folder too"),
-        changing(COLLECTIONS, path),
+        change_companion(COLLECTIONS, path),
     ):
         pass
     (there,) = [p for p in (secret, *path.parent.glob(".*.tmp")) if p.is_file() and not p.is_symlink() and p.stat().st_ino == was.st_ino][:1]
@@ -293,7 +294,7 @@ def test_what_gets_a_drafts_name_is_nobodys_change(path: Path, monkeypatch: pyte
 
 
 def test_while_a_change_is_made_nothing_of_it_lies_where_others_rename(path: Path) -> None:
-    with changing(COLLECTIONS, path) as con:
+    with change_companion(COLLECTIONS, path) as con:
         con.execute("DELETE FROM collections.collection_member")
         (file,) = (Path(name) for (name,) in con.execute("SELECT path FROM duckdb_databases() WHERE database_name = 'collections'").fetchall())
         assert (file.parent != path.parent, stat.S_IMODE(file.parent.stat().st_mode)) == (True, 0o700)

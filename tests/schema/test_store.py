@@ -65,8 +65,8 @@ def test_a_log_beside_the_file_is_read_with_it(tmp_path: Path) -> None:
 HOLDS = """
 import sys
 from pathlib import Path
-from schema.open.names import own_name
-with own_name(Path(sys.argv[1])) as name:
+from schema.open.names import private_hardlink
+with private_hardlink(Path(sys.argv[1])) as name:
     print(name.parent, flush=True)
     input()
 """
@@ -86,7 +86,7 @@ def test_an_opening_removes_what_one_that_was_killed_left_of_this_file(tmp_path:
         assert process.stdout is not None
         left = Path(process.stdout.readline().strip())
         grow_old(left)
-        with names.own_name(path):
+        with names.private_hardlink(path):
             pass
         # it lives, and holds the lock
         assert (left / "a.duckdb").exists()
@@ -117,7 +117,7 @@ def test_an_opening_removes_what_one_that_was_killed_left_of_this_file(tmp_path:
     os.utime(linked, (0, 0), follow_symlinks=False)
     os.utime(mine, (0, 0))
     grow_old(left, alive, kept, none, planted, of_another)
-    with names.own_name(path):
+    with names.private_hardlink(path):
         pass
     found = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file() and p.parent != tmp_path)
     expected = [
@@ -141,7 +141,7 @@ def test_a_folder_that_takes_the_place_of_its_own_while_it_is_open_keeps_all_tha
     path.write_bytes(b"atlas")
     mine.mkdir()
     (mine / "thesis").write_bytes(b"mine")
-    with names.own_name(path) as name:
+    with names.private_hardlink(path) as name:
         moved = tmp_path / "moved"
         name.parent.rename(moved)
         mine.rename(name.parent)
@@ -155,6 +155,6 @@ def test_a_folder_that_took_the_place_of_its_own_before_it_was_opened_keeps_all_
     mine.mkdir(0o700)
     (mine / "a.duckdb").write_bytes(b"mine")
     monkeypatch.setattr(names.tempfile, "mkdtemp", lambda **_: str(mine))
-    with names.own_name(path) as name:
+    with names.private_hardlink(path) as name:
         assert name == path
     assert (mine / "a.duckdb").read_bytes() == b"mine"

@@ -19,7 +19,7 @@ from schema.audits import audits, run_audits
 from schema.columns import FilledBy, check_tables, column, table
 from schema.errors import AtlasError
 from schema.open import store
-from schema.open.older import bring_up
+from schema.open.older import upgrade_tables
 from schema.release import release_digest
 from schema.tables import metadata
 from tests.atlas.tiny_atlas import write_tiny_atlas
@@ -161,7 +161,7 @@ def test_an_atlas_from_before_reads_it_as_empty_and_the_next_ingest_makes_it(bef
         assert missing_run(a.con, "FROM noise_level") == "noise"
         assert a.top_triggers(0, 0).height > 0
     with closing(store.open_writer(before)) as con:
-        bring_up(con, 2)
+        upgrade_tables(con, 2)
         con.execute("INSERT INTO noise_level VALUES (1, 2.5, 0.5)")
 
 

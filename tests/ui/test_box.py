@@ -11,21 +11,21 @@ from atlas.address import Head, Neuron
 from schema.open import store
 from tests.ui.conftest import Visit, htmls, read, text_of
 from ui import previews
-from ui.search.box import Asked, parse
+from ui.search.box import SearchInput, parse
 
 
 @pytest.mark.parametrize(
     ("typed", "asked"),
     [
-        (" l20n100 ", Asked(Neuron(20, 100), None, "l20n100")),
-        ("L7H3", Asked(Head(7, 3), None, "L7H3")),
-        ("136", Asked(None, 136, "136")),
-        ("the dog", Asked(None, None, "the dog")),
-        (" ", Asked(None, None, " ")),
-        ("x" * 500, Asked(None, None, "x" * 200)),
+        (" l20n100 ", SearchInput(Neuron(20, 100), None, "l20n100")),
+        ("L7H3", SearchInput(Head(7, 3), None, "L7H3")),
+        ("136", SearchInput(None, 136, "136")),
+        ("the dog", SearchInput(None, None, "the dog")),
+        (" ", SearchInput(None, None, " ")),
+        ("x" * 500, SearchInput(None, None, "x" * 200)),
     ],
 )
-def test_what_is_typed_may_be_a_component_a_position_and_is_always_text(typed: str, asked: Asked) -> None:
+def test_what_is_typed_may_be_a_component_a_position_and_is_always_text(typed: str, asked: SearchInput) -> None:
     assert parse(typed) == asked
 
 
@@ -112,9 +112,9 @@ def test_the_tokens_that_words_lie_in_are_marked() -> None:
     assert previews.has_words(["in", " in", "side"], "in") == {1}
     assert previews.has_words(["a"], "b") == set()
     # 80 characters before the last token, the token that they begin in with all of its own
-    assert previews.beginning(["far", "x" * 50, "y" * 30, "z"]) == 1
-    assert previews.beginning(["far", "x" * 50, "y" * 29, "z"]) == 0
-    assert previews.beginning(["z"]) == 0
+    assert previews.search_start(["far", "x" * 50, "y" * 30, "z"]) == 1
+    assert previews.search_start(["far", "x" * 50, "y" * 29, "z"]) == 0
+    assert previews.search_start(["z"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from streamlit.testing.v1.element_tree import TextInput
 import atlas
 from atlas.beside.annotations import ANNOTATIONS
 from atlas.beside.annotations.keeping import insert
-from atlas.beside.annotations.subjects import Address, Annotation, Pattern, shown
+from atlas.beside.annotations.subjects import Address, Annotation, Pattern, read_shown_items
 from schema.open import store
-from schema.open.change import changing_own
+from schema.open.change import change_companion_with_atlas
 from tests.ui.conftest import Visit, htmls, tables, text_of
 from ui.component import front, head, neuron
 
@@ -187,9 +187,9 @@ def test_an_annotation_is_kept_by_ticks_beside_the_texts_and_the_form_is_empty_a
 def test_what_is_said_of_a_random_vector_is_not_said_of_the_neuron_of_its_number(visit: Visit, nasty: Path) -> None:
     with atlas.open(nasty) as a:
         value = Address("value", None, 0, 0)
-        items = shown(a.con, [value])[value]
+        items = read_shown_items(a.con, [value])[value]
         for address, what in ((Address("random_vector", None, 0, 0), "noise"), (value, "signs")):
-            with changing_own(ANNOTATIONS, nasty) as (writer, _):
+            with change_companion_with_atlas(ANNOTATIONS, nasty) as (writer, _):
                 insert(writer, [Annotation(address, items, (Pattern("names", what, (1, 2, 3, 4)),))], "anna", "ww")
     said = glance(visit(nasty, "component", at="L0N0"))
     assert "<p>Annotated: <bdi>signs</bdi> (names, <bdi>anna</bdi>)</p>" in said

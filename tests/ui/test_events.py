@@ -18,8 +18,8 @@ ROWS = {
 @pytest.mark.parametrize("name", ROWS)
 def test_a_chart_of_the_paper_takes_off_its_print_dress_on_the_screen_and_keeps_it_in_files(name: str) -> None:
     chart = getattr(geva2022_charts, name)(pl.DataFrame(ROWS[name]))
-    assert charts.printed(chart) is chart
-    paper, screen = chart.to_dict(), charts.screened(chart).to_dict()
+    assert charts.apply_print_style(chart) is chart
+    paper, screen = chart.to_dict(), charts.apply_screen_style(chart).to_dict()
     assert "width" in paper and "width" not in screen and "background" not in screen
     for part in ("mark", "encoding", "layer", "datasets"):
         assert screen.get(part) == paper.get(part)
@@ -27,5 +27,5 @@ def test_a_chart_of_the_paper_takes_off_its_print_dress_on_the_screen_and_keeps_
 
 def test_other_charts_are_dressed_for_files_alone() -> None:
     chart = alt.Chart().mark_bar()
-    assert charts.screened(chart) is chart
-    assert charts.printed(chart).to_dict()["config"]["background"] == "white"
+    assert charts.apply_screen_style(chart) is chart
+    assert charts.apply_print_style(chart).to_dict()["config"]["background"] == "white"

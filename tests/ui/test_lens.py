@@ -50,8 +50,8 @@ def test_a_token_is_text_and_never_stands_in_an_attribute() -> None:
     around = [{"token": NASTY, "is_asked": True, "is_traced": True}]
     last = {"final_token": NASTY, "final_token_prob": 0.5, "next_token": NASTY, "next_token_prob": 0.25, "next_token_rank": 2}
     mid = {"top_token": NASTY, "final_token": NASTY, "next_token": NASTY}
-    shaded = lens.shaded([{**around[0], "nats": 2.0}], "nats", 4.0, lambda x: NASTY)
-    parts = [shaded, lens.passage(around), lens.outcome(last, [NASTY]), lens.scored(mid), lens.grid([site(0, "resid_pre", NASTY, 0.5, 1)], {}, to)]
+    shaded = lens.shade_tokens([{**around[0], "nats": 2.0}], "nats", 4.0, lambda x: NASTY)
+    parts = [shaded, lens.passage(around), lens.outcome(last, [NASTY]), lens.list_scored_tokens(mid), lens.grid([site(0, "resid_pre", NASTY, 0.5, 1)], {}, to)]
     for html in parts:
         assert "<script>" not in html
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
@@ -82,7 +82,7 @@ def test_the_outcome_names_both_tokens_with_probability_and_rank_or_says_that_th
 
 def test_tokens_are_shaded_with_their_number_each_in_a_direction_of_its_own() -> None:
     rows = [{"token": "שלום", "nats": None, "is_asked": False}, {"token": " a", "nats": 2.0, "is_asked": True}]
-    html = lens.shaded(rows, "nats", 4.0, lambda x: f"{x:.1f}", lambda row: "x" if row["is_asked"] else None)
+    html = lens.shade_tokens(rows, "nats", 4.0, lambda x: f"{x:.1f}", lambda row: "x" if row["is_asked"] else None)
     asked = f'<a href="x"><bdi class="asked" style="background:{shade(2.0, 4.0)}"> a</bdi></a><sup>2.0</sup>'
     assert f'<bdi class="">שלום</bdi>{asked}<span class="unseen"> (the position asked for) </span>' in html
 

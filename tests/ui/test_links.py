@@ -56,4 +56,4 @@ def test_rows_lead_to_their_neuron_else_to_their_head_else_to_their_position() -
     ],
 )
 def test_an_old_address_leads_to_where_its_view_is(path: str, query: str, to: str | None) -> None:
-    assert redirects.moved(path, query) == to
+    assert redirects.new_address(path, query) == to

@@ -9,7 +9,7 @@ import pytest
 from schema.open import store
 from tests.ui.conftest import Visit, tables, text_of
 from ui.map import room as map_page
-from ui.map.charts import LIGHT, cells, points, with_found
+from ui.map.charts import LIGHT, add_found_rings, cells, points
 from ui.map.labels import Area
 from ui.tray import collecting
 
@@ -75,18 +75,18 @@ def test_zooming_out_doubles_the_area_and_ends_at_the_whole_map(visit: Visit, ti
     {button.label: button for button in app.button}["Whole map"].click().run()
     assert "area" not in app.query_params
     assert {b.label: b.disabled for b in app.button if b.label in ("Zoom out", "Whole map")} == {"Zoom out": True, "Whole map": True}
-    assert map_page.wider(Area(0, 4, 0, 4), Area(-1, 5, -2, 6)) is None
-    assert map_page.wider(Area(0, 4, 0, 4), Area(-1, 7, -2, 6)) == Area(-2, 6, -2, 6)
+    assert map_page.widen_area(Area(0, 4, 0, 4), Area(-1, 5, -2, 6)) is None
+    assert map_page.widen_area(Area(0, 4, 0, 4), Area(-1, 7, -2, 6)) == Area(-2, 6, -2, 6)
 
 
 def test_what_is_drawn_becomes_the_area(monkeypatch: pytest.MonkeyPatch) -> None:
     page = SimpleNamespace(query_params={}, session_state={"a chart": SimpleNamespace(selection={"area": {"x": [2.5, 1.25], "y": [0.1234567, 3]}})})
     monkeypatch.setattr(map_page, "st", page)
-    map_page.brushed("a chart")
+    map_page.open_brushed_area("a chart")
     assert page.query_params == {"area": "1.25,2.5,0.123457,3"}
-    assert map_page.chosen() == Area(1.25, 2.5, 0.123457, 3)
+    assert map_page.read_area() == Area(1.25, 2.5, 0.123457, 3)
     page.session_state["a chart"].selection = {}
-    map_page.brushed("a chart")
+    map_page.open_brushed_area("a chart")
     assert page.query_params == {"area": "1.25,2.5,0.123457,3"}
 
 
@@ -141,8 +141,8 @@ def test_what_is_found_is_ringed_where_it_lies_in_the_area() -> None:
     one = pl.DataFrame({"layer": [1], "neuron": [2], "position_id": [None], "token": [None], "tokens": [["a"]], "x": [1.0], "y": [2.0]})
     area = Area(0, 3, 0, 3)
     plain = points(one, area, 3)
-    assert with_found(plain, one.with_columns(x=pl.lit(7.0)), area) is plain
-    found = with_found(plain, one, area).to_dict()["layer"][-1]
+    assert add_found_rings(plain, one.with_columns(x=pl.lit(7.0)), area) is plain
+    found = add_found_rings(plain, one, area).to_dict()["layer"][-1]
     assert found["mark"]["type"] == "point" and not found["mark"]["filled"]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ui.map.charts import FITTED, HEIGHT
-from ui.map.labels import Area, Label, Named, is_word, names, place, width_of
+from ui.map.labels import Area, Label, NamedPoint, is_word, names, place, width_of
 
 WIDTH = 600
 AREA = Area(0, WIDTH, 0, HEIGHT)
@@ -14,7 +14,7 @@ AREA = Area(0, WIDTH, 0, HEIGHT)
 
 
 def texts(*things: tuple[float, float, list[str]], **options: float) -> list[str]:
-    return [label.text for label in place([Named(*thing) for thing in things], AREA, WIDTH, HEIGHT, **options)]
+    return [label.text for label in place([NamedPoint(*thing) for thing in things], AREA, WIDTH, HEIGHT, **options)]
 
 
 def test_a_thing_has_its_first_name_that_fits_else_none() -> None:
@@ -33,13 +33,13 @@ def test_a_name_does_not_leave_the_chart() -> None:
     assert texts((300, HEIGHT - 12, ["abc"]), above=10) == [""]
 
 
-def scattered(seed: int, n: int) -> list[Named]:
+def scattered(seed: int, n: int) -> list[NamedPoint]:
     """Things in clusters, as on a map of values, with names of any script."""
     rng = np.random.default_rng(seed)
     words = ["nation", "Government · money", "漢字 · 語", "שלום", "L20N1100 war", "mmmmmmmmmmmmm…", "⟨F0 9F⟩", "i"]
     middles = rng.uniform(0, 10, (12, 2))
     spots = middles[rng.integers(0, 12, n)] + rng.normal(0, 0.8, (n, 2))
-    return [Named(float(x), float(y), [words[rng.integers(0, 8)], words[rng.integers(0, 8)]]) for x, y in spots]
+    return [NamedPoint(float(x), float(y), [words[rng.integers(0, 8)], words[rng.integers(0, 8)]]) for x, y in spots]
 
 
 @pytest.mark.parametrize("width", [*FITTED, 450, 1400])
@@ -77,4 +77,4 @@ def test_words_come_before_pieces_of_words_and_are_cut() -> None:
 
 
 def test_nothing_to_name_is_no_label() -> None:
-    assert place([Named(300, 300, [])], AREA, WIDTH, HEIGHT) == [Label("", None)]
+    assert place([NamedPoint(300, 300, [])], AREA, WIDTH, HEIGHT) == [Label("", None)]

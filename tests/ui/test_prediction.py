@@ -27,18 +27,18 @@ def trace(next_token: str | None, next_ranks: list[int | None]) -> pl.DataFrame:
 
 
 def test_the_tokens_are_followed_at_resid_post_alone() -> None:
-    followed = charts.followed(trace(" b", [3, 2]))
+    followed = charts.select_target_series(trace(" b", [3, 2]))
     assert followed.select("layer", "series", "rank").rows() == [(0, "final ␣a", 7), (1, "final ␣a", 1), (0, "next ␣b", 3), (1, "next ␣b", 2)]
     assert followed["prob"].to_list() == [0.5, 0.5, 0.25, 0.25]
 
 
 @pytest.mark.parametrize(("token", "ranks"), [(" a", [7, 1]), (None, [None, None])])
 def test_the_next_token_is_left_out_where_it_is_the_final_one_or_there_is_none(token: str | None, ranks: list[int | None]) -> None:
-    assert charts.followed(trace(token, ranks))["series"].unique().to_list() == ["final ␣a"]
+    assert charts.select_target_series(trace(token, ranks))["series"].unique().to_list() == ["final ␣a"]
 
 
 def test_another_token_with_the_same_text_is_drawn() -> None:
-    assert charts.followed(trace(" a", [8, 2])).height == 4
+    assert charts.select_target_series(trace(" a", [8, 2])).height == 4
 
 
 def test_ranks_are_drawn_with_the_best_on_top_and_a_tick_for_each_power_of_ten() -> None:

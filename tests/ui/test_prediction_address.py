@@ -10,20 +10,20 @@ from ui.prediction.address import View
 
 def test_an_address_is_read_and_written_alike_without_what_is_as_it_is_by_itself() -> None:
     corpus = {"position": "136", "for": " great", "against": " best", "open": "L28", "head": "L7H3", "parts": "all"}
-    assert address.read(corpus) == View(position=136, token=" great", rival=" best", layer=28, head=Head(7, 3), is_whole=True)
+    assert address.read_view(corpus) == View(position=136, token=" great", rival=" best", layer=28, head=Head(7, 3), is_whole=True)
     live = {"prompt": "The city council, 50%", "off": "L29N44,L7H3,L2N1=max*0.5"}
-    assert address.read(live) == View(prompt="The city council, 50%", off=("L29N44", "L7H3", "L2N1=max*0.5"))
+    assert address.read_view(live) == View(prompt="The city council, 50%", off=("L29N44", "L7H3", "L2N1=max*0.5"))
     for parameters in (corpus, live):
-        assert address.read(parameters).parameters() == parameters
-    assert address.read({"prompt": "x", "index": "-1", "off": ""}).parameters() == {"prompt": "x"}
+        assert address.read_view(parameters).parameters() == parameters
+    assert address.read_view({"prompt": "x", "index": "-1", "off": ""}).parameters() == {"prompt": "x"}
 
 
 def test_a_switch_is_put_changed_and_taken_away() -> None:
     view = View(prompt="x", off=("L1N2", "L0H1"))
-    assert view.switched("L1N2", "=max*1").off == ("L0H1", "L1N2=max*1")
-    assert view.switched("L1N2", None).off == ("L0H1",)
-    assert view.switched("L3N4", "").off == ("L1N2", "L0H1", "L3N4")
-    assert address.read({"prompt": "x", "off": "L1N2,l1n2=max*1"}).off == ("l1n2=max*1",)
+    assert view.with_switch("L1N2", "=max*1").off == ("L0H1", "L1N2=max*1")
+    assert view.with_switch("L1N2", None).off == ("L0H1",)
+    assert view.with_switch("L3N4", "").off == ("L1N2", "L0H1", "L3N4")
+    assert address.read_view({"prompt": "x", "off": "L1N2,l1n2=max*1"}).off == ("l1n2=max*1",)
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,4 @@ def test_a_switch_is_put_changed_and_taken_away() -> None:
 )
 def test_what_an_address_may_not_ask_for_is_said(parameters: dict[str, str], said: str) -> None:
     with pytest.raises(AtlasError, match=said):
-        address.read(parameters)
+        address.read_view(parameters)

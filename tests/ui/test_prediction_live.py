@@ -111,7 +111,7 @@ def test_each_token_of_a_prompt_has_its_surprisal_as_is_and_switched(visit: Visi
 def test_few_runs_are_kept_and_of_each_the_states_of_one_token(visit: Visit, world: World) -> None:
     for index in range(traces.MOST_KEPT + 1):
         press(visit(world.atlas, "prediction", prompt=PROMPT, index=str(index)), "Run")
-    runs = traces.kept().runs
+    runs = traces.run_cache().runs
     assert [key.index for key in runs] == list(range(1, traces.MOST_KEPT + 1))
     (states,) = next(iter(runs.values())).trace.sql("SELECT count(DISTINCT position_id) AS n FROM live_residual_state")["n"]
     assert states == 1
@@ -137,9 +137,9 @@ def test_a_run_ends_after_the_time_that_a_visitor_waits_and_waits_for_run_again(
 
 
 def test_what_the_model_process_says_is_told_as_text() -> None:
-    assert live.told({"waiting": 3}) == "In line: 3 before this one."
-    assert live.told({"stage": "forward pass", "share": 0.5}) == "forward pass"
-    assert live.told({"stage": "$x$ [a](b)"}) == "x (a](b)"
+    assert live.describe_progress({"waiting": 3}) == "In line: 3 before this one."
+    assert live.describe_progress({"stage": "forward pass", "share": 0.5}) == "forward pass"
+    assert live.describe_progress({"stage": "$x$ [a](b)"}) == "x (a](b)"
 
 
 @pytest.mark.parametrize(

@@ -124,12 +124,12 @@ def test_neighbours_from_the_datastore_stand_where_a_retrieval_looked_for_them(v
 def test_the_last_experiment_that_is_finished_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = pl.DataFrame({"experiment": [1, 2, 3, 4], "kind": ["tracing"] * 3 + ["knockout"], "status": ["finished", "finished", "running", "finished"]})
     monkeypatch.setattr(experiments.data, "ask", lambda *_, **__: SimpleNamespace(frame=rows))
-    assert experiments.done("tracing") == ["2", "1"]
+    assert experiments.list_finished("tracing") == ["2", "1"]
 
 
 def test_of_many_pairs_of_heads_the_first_thirty_are_drawn() -> None:
     pairs = pl.DataFrame([{"layer": 1, "head": i, "from_layer": 0, "from_head": i, "excess": 1.0 - i / 100} for i in range(40)])
-    assert pictures.edges(pairs).layer[0].data["head"].to_list() == list(range(30))
+    assert pictures.draw_edges(pairs).layer[0].data["head"].to_list() == list(range(30))
 
 
 @pytest.mark.thorough

@@ -128,8 +128,8 @@ def test_files_hold_every_page(visit: Visit, tiny: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(search.blocks, "take_away", lambda answer, key, **_: taken.append(answer))
     visit(tiny, "search", by="ranges", results="3")
     (answer,) = taken
-    assert (answer.frame.height, answer.filed.frame.height) == (4, 24)
-    assert "LIMIT" in answer.sql and "LIMIT" not in answer.filed.sql
+    assert (answer.frame.height, answer.full_answer.frame.height) == (4, 24)
+    assert "LIMIT" in answer.sql and "LIMIT" not in answer.full_answer.sql
 
 
 @pytest.mark.first_cases(5)

@@ -35,10 +35,10 @@ def test_lists_of_numbers_are_rounded_and_cut() -> None:
     frame = pl.DataFrame({"scores": [[0.12345678901234567, 1.0], None], "vector": pl.Series([[1.0, 2.0], [3.0, 4.0]], dtype=pl.Array(pl.Float32, 2))})
     assert blocks.readable(frame)["scores"].to_list() == ["0.1235 · 1", None]
     assert blocks.readable(frame)["vector"].to_list() == ["1 · 2", "3 · 4"]
-    long = shown_numbers.listed(pl.Series("x", [list(range(25))]))
+    long = shown_numbers.format_lists(pl.Series("x", [list(range(25))]))
     assert long == ["0 · 1 · 2 · 3 · 4 · 5 · 6 · 7 · 8 · 9 · 10 · 11 · 12 · 13 · 14 · 15 · 16 · 17 · 18 · 19 … (25 numbers)"]
 
 
 def test_one_row_is_one_row() -> None:
-    assert [shown_numbers.counted(n, "row") for n in (0, 1, 2, 45819)] == ["0 rows", "1 row", "2 rows", "45,819 rows"]
-    assert shown_numbers.counted(2, "relation and direction", "relations and directions") == "2 relations and directions"
+    assert [shown_numbers.format_count(n, "row") for n in (0, 1, 2, 45819)] == ["0 rows", "1 row", "2 rows", "45,819 rows"]
+    assert shown_numbers.format_count(2, "relation and direction", "relations and directions") == "2 relations and directions"

@@ -84,7 +84,7 @@ def test_of_many_members_the_first_are_drawn(tiny: Path, visit: Visit, monkeypat
     with duckdb.connect(tiny.with_name("tiny.collections.duckdb")) as con:
         con.execute("INSERT INTO collection_member SELECT m.* REPLACE (i + 1 AS number) FROM collection_member AS m, range(1_000) AS t (i)")
     seen: list[str] = []
-    monkeypatch.setattr(blocks, "visible", lambda text: seen.append(text) or text)
+    monkeypatch.setattr(blocks, "visible_text", lambda text: seen.append(text) or text)
     app = visit(tiny, "evidence", show="collections", collection="cats")
     assert not app.exception and "The first 300 of 1,001 rows" in text_of(app)
     assert seen and len(seen) < 2_000
@@ -92,7 +92,7 @@ def test_of_many_members_the_first_are_drawn(tiny: Path, visit: Visit, monkeypat
 
 def test_of_a_long_cell_as_much_is_made_visible_as_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     lengths: list[int] = []
-    monkeypatch.setattr(blocks, "visible", lambda text: lengths.append(len(text)) or text)
+    monkeypatch.setattr(blocks, "visible_text", lambda text: lengths.append(len(text)) or text)
     frame = pl.DataFrame({"text": ["x" * 100_000], "list": [["y" * 100_000]]})
     assert blocks.readable(frame).rows() == [("x" * 2_048 + "…", "y" * 2_048 + "…")]
     assert lengths == [2_049, 2_049]

@@ -170,7 +170,7 @@ def test_no_more_atlases_are_served_than_stay_open(tiny: Path, visit: Visit, mon
     assert ran.exit_code == 2 and f"{MOST_SERVED + 1} atlases were given, and one server has at most {MOST_SERVED}" in ran.output
     serve(monkeypatch, *several)
     visit(tiny, "overview")
-    first = data.opened(latest(str(tiny)))
+    first = data.open_atlas(latest(str(tiny)))
     assert first.con.execute("SELECT 1").fetchall() == [(1,)]
     counted: list[Path] = []
     opening = Atlas.__init__
@@ -188,4 +188,4 @@ def test_no_more_atlases_are_served_than_stay_open(tiny: Path, visit: Visit, mon
 def test_columns_of_other_types_are_compared_as_far_as_they_are_numbers() -> None:
     here = pl.DataFrame({"direction": ["read"], "token": ["a"], "rank": [1], "score": [0.5]})
     there = pl.DataFrame({"direction": ["read"], "token": ["b"], "rank": ["x"], "score": ["0.25"]})
-    assert beside.exchanged(here, there).rows() == [("read", "the second", "b", None, 0.25), ("read", "the first", "a", 1, 0.5)]
+    assert beside.differing_tokens(here, there).rows() == [("read", "the second", "b", None, 0.25), ("read", "the first", "a", 1, 0.5)]

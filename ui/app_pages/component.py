@@ -9,7 +9,7 @@ from ui.component import choosing, front, head, neuron
 
 model = data.model()
 try:
-    where = choosing.chosen(model)
+    where = choosing.read_component(model)
 except AtlasError as error:
     frame.title("No such component")
     blocks.failure(error)

@@ -9,7 +9,7 @@ from ui.tray import collections, figures
 
 OWN = {"papers": papers.room, "collections": collections.page, "figures": figures.page}
 
-name = room.asked_for()
+name = room.read_topic()
 topics, chosen = st.columns([1, 5], gap="medium")
 with topics:
     room.list_topics(name)

@@ -8,14 +8,14 @@ from ui.map import room
 with st.container(horizontal=True, vertical_alignment="bottom"):
     layout = room.choose_layout()
     layer = room.choose_layer()
-    found = room.looked_for(layout, layer)
-    area = room.chosen()
-    everything = room.whole(layout)
+    found = room.find_on_map(layout, layer)
+    area = room.read_area()
+    everything = room.layout_extent(layout)
     if everything is not None:
         room.buttons(area, everything)
 frame.title(room.TITLES[layout])
 if everything is None:
-    blocks.empty(*room.LACKING[layout])
+    blocks.explain_empty(*room.LACKING[layout])
     st.stop()
 st.text(room.MEANINGS[layout])
 room.show(layout, layer, area, everything, data.model()["n_layers"], found)

@@ -7,7 +7,7 @@ from ui import blocks, charts, data, frame, overview
 status = data.status()
 frame.title(overview.title(status))
 if status.model.is_empty():
-    blocks.empty("No model has been read into this atlas yet.", "atlas ingest NAME.duckdb --model … --corpus …")
+    blocks.explain_empty("No model has been read into this atlas yet.", "atlas ingest NAME.duckdb --model … --corpus …")
     st.stop()
 st.text(overview.model_line(status))
 blocks.facts(overview.facts(status))
@@ -17,7 +17,7 @@ blocks.table(data.ask("corpus_summary"), "corpora", columns=overview.CORPUS_COLU
 
 st.header("Layers")
 layers = data.ask("layer_summary")
-measures = overview.measured(layers.frame)
+measures = overview.available_measures(layers.frame)
 st.html(charts.GRID)
 with st.container(key="profiles"):
     for column, heading in measures.items():

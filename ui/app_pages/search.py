@@ -2,15 +2,15 @@
 
 import streamlit as st
 
-from atlas.export.visible import visible
+from atlas.export.visible import visible_text
 from ui import data, frame, links
 from ui.search import box, ways
 
 data.model()
 if typed := st.query_params.get("q", ""):
-    title = f"What the atlas has of {visible(typed.strip(' ') or typed)}"
+    title = f"What the atlas has of {visible_text(typed.strip(' ') or typed)}"
     frame.tab(title)
-    frame.named(title, 1)
+    frame.show_heading(title, 1)
     box.answer(typed)
     st.html(links.anchor(links.Link(links.SEARCH), "Other ways to search: suppressed tokens, tails, corpora, ranges of any number"))
 else:

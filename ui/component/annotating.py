@@ -6,9 +6,9 @@ import streamlit as st
 
 from atlas.address import Neuron
 from atlas.beside.annotations.adding import add
-from atlas.beside.annotations.sheet import MEANINGS, NONE, more_of
-from atlas.beside.annotations.subjects import SUBJECTS, Address, Pattern, Shown, shown
-from atlas.export.visible import visible, visible_line
+from atlas.beside.annotations.sheet import MEANINGS, NONE, describe_more_texts
+from atlas.beside.annotations.subjects import SUBJECTS, Address, Pattern, ShownItem, read_shown_items
+from atlas.export.visible import visible_line, visible_text
 from schema.errors import AtlasError
 from ui import blocks, data
 from ui.tokens import in_order
@@ -22,18 +22,18 @@ def annotations(where: Neuron) -> None:
     columns = ["subject", "annotator", "annotator_kind", "kind", "description", "n_matches", "n_items", "tokens"]
     blocks.table(found, "annotated_patterns", columns=columns, note="Nobody has annotated this neuron yet.")
     if st.toggle("Add what you see", key="annotate"):
-        entry(where)
+        show_entry_form(where)
 
 
-def entry(where: Neuron) -> None:
+def show_entry_form(where: Neuron) -> None:
     """Show the form, a tick beside each thing that is looked at. The form is empty again once an entry is kept."""
     subject = st.segmented_control("What do you look at?", list(OFFERED), format_func=OFFERED.__getitem__, default="key", key="subject", required=True)
     corpora = data.status().corpora["corpus_id"].to_list()
     corpus = (st.selectbox("Corpus", corpora, key="annotated-corpus") if len(corpora) > 1 else next(iter(corpora), None)) if subject == "key" else None
     address = Address(subject, corpus, where.layer, where.neuron)
-    items = shown(data.atlas().con, [address]).get(address, ())
+    items = read_shown_items(data.atlas().con, [address]).get(address, ())
     if not items:
-        blocks.empty(f"This atlas has no {address}.")
+        blocks.explain_empty(f"This atlas has no {address}.")
         return
     # a form of another name is another form, and empty
     name = f"pattern-{address}-{st.session_state.get('kept-patterns', 0)}"
@@ -42,12 +42,12 @@ def entry(where: Neuron) -> None:
         kind = st.selectbox("Kind", [*SUBJECTS[subject].kinds, NONE], format_func=lambda k: MEANINGS.get(k, "none: I looked, and they have nothing in common"))
         description = st.text_input("What they have in common")
         st.text("Tick those that share it.")
-        ranks = tuple(item.rank for item in items if ticked(item, f"{name}-{item.rank}"))
+        ranks = tuple(item.rank for item in items if show_tick_box(item, f"{name}-{item.rank}"))
         if st.form_submit_button("Keep"):
             keep(address, annotator, None if kind == NONE else Pattern(kind, description, ranks))
 
 
-def ticked(item: Shown, key: str) -> bool:
+def show_tick_box(item: ShownItem, key: str) -> bool:
     """Show a tick box with an item's rank, and beside it what is looked at; return whether it is ticked."""
     tick, text = st.columns([1, 14], vertical_alignment="center")
     is_ticked = tick.checkbox(f"{item.rank}", key=key)
@@ -55,12 +55,12 @@ def ticked(item: Shown, key: str) -> bool:
     return is_ticked
 
 
-def line(item: Shown) -> str:
+def line(item: ShownItem) -> str:
     """Format what is looked at as HTML: a token, and of a text also what was read before it and what follows."""
     if item.position_id is None:
-        return f'<span class="chips"><bdi>{escape(visible(item.token))}</bdi></span>'
-    following = f" · next <bdi>{escape(visible(item.next_token))}</bdi>" if item.next_token else ""
-    following += f" · {more}" if (more := more_of(item)) else ""
+        return f'<span class="chips"><bdi>{escape(visible_text(item.token))}</bdi></span>'
+    following = f" · next <bdi>{escape(visible_text(item.next_token))}</bdi>" if item.next_token else ""
+    following += f" · {more}" if (more := describe_more_texts(item)) else ""
     before = item.text_before or ""
     spans = [f"<bdi>{escape(visible_line(before))}</bdi>", f'<bdi class="peak">{escape(visible_line(item.token))}</bdi>']
     read = in_order([before, item.token or ""], spans, ["", ""])

@@ -15,7 +15,7 @@ from ui.links import Link
 Component = Neuron | Head
 
 
-def chosen(model: Mapping[str, Any]) -> Component | None:
+def read_component(model: Mapping[str, Any]) -> Component | None:
     """Read the component from the address; None if it names none. Raises AtlasError for one that this model does not have."""
     asked = st.query_params.get("at", "")
     if not asked:

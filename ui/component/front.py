@@ -5,7 +5,7 @@ from html import escape
 from typing import Any
 
 from atlas.address import Head
-from atlas.export.visible import visible, visible_line
+from atlas.export.visible import visible_line, visible_text
 from ui import previews
 from ui.tokens import number, strip
 
@@ -41,13 +41,13 @@ def neuron(note: str, annotations: Sequence[str], card: Row, bins: Sequence[Row]
     Beside them stand the first texts of both tails on one scale. `sweep`: the command that finds these.
     """
     promoted = f"<h2>Promotes</h2>{previews.chips(card['promotes'] or [])}<h2>Suppresses</h2>{previews.chips(card['suppresses'] or [])}"
-    texts = "".join(f"<h2>{escape(heading)}</h2>{strips(rows, largest(tails.values()), sweep)}" for heading, rows in tails.items())
+    texts = "".join(f"<h2>{escape(heading)}</h2>{strips(rows, largest_coefficient(tails.values()), sweep)}" for heading, rows in tails.items())
     more = f" · {len(annotations) - 1} more under Annotations" if len(annotations) > 1 else ""
     said = f"<p>Annotated: {annotations[0]}{more}</p>" if annotations else ""
     return f'<div class="front"><div><p>{note}</p>{said}{promoted}{spread(bins)}</div><div>{texts}</div></div>'
 
 
-def largest(tails: Iterable[Sequence[Row]]) -> float:
+def largest_coefficient(tails: Iterable[Sequence[Row]]) -> float:
     return max((abs(row["coefficient"]) for rows in tails for row in rows), default=0.0)
 
 
@@ -85,13 +85,13 @@ def neuron_note(card: Row, density: Row | None, texts: Sequence[Row]) -> str:
     return " ".join(said)
 
 
-def annotated(row: Row) -> str:
+def format_annotation(row: Row) -> str:
     """Format what somebody wrote of a neuron, with its kind and the annotator."""
     return f"<bdi>{escape(visible_line(row['description']))}</bdi> ({escape(row['kind'])}, <bdi>{escape(visible_line(row['annotator']))}</bdi>)"
 
 
 def token(text: str | None) -> str:
-    return f'<span class="chips" style="display:inline"><bdi>{escape(visible(text))}</bdi></span>'
+    return f'<span class="chips" style="display:inline"><bdi>{escape(visible_text(text))}</bdi></span>'
 
 
 LOOKS = {

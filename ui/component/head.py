@@ -49,7 +49,7 @@ def glance(where: Head) -> None:
 
 def tokens(where: Head) -> None:
     """Show the singular directions of both circuits, in the vocabulary."""
-    if not panels.is_here("head_tokens"):
+    if not panels.check_question_available("head_tokens"):
         return
     for circuit, heading in CIRCUITS.items():
         st.header(heading, anchor=False)
@@ -59,7 +59,7 @@ def tokens(where: Head) -> None:
 
 def composition(where: Head) -> None:
     """Show which heads it reads, and which read it."""
-    kind = asked.word("Through what the later head reads", "kind", ["k", "q", "v"])
+    kind = asked.ask_word("Through what the later head reads", "kind", ["k", "q", "v"])
     for column, heading, name in zip(st.columns(2), ("Reads from", "Read by"), ("composition_into", "composition_from"), strict=True):
         with column:
             st.header(heading, anchor=False)
@@ -67,7 +67,7 @@ def composition(where: Head) -> None:
 
 
 def distance(where: Head) -> None:
-    if panels.is_here("attention_distance_profile"):
+    if panels.check_question_available("attention_distance_profile"):
         found = data.ask("attention_distance_profile", **where._asdict())
         blocks.figure(distances(found.frame), found, "distance")
 
@@ -76,7 +76,7 @@ def neighbours(where: Head) -> None:
     """Show heads that look at the same, by what was measured of all heads."""
     found = data.ask("nearest_heads", **where._asdict())
     if found.frame.is_empty():
-        blocks.empty(*UNMEASURED)
+        blocks.explain_empty(*UNMEASURED)
         return
     st.text(front.nearest(found.frame.row(0, named=True)))
     blocks.table(found, "nearest_heads", height=460)

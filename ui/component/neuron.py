@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from atlas.address import Neuron
-from atlas.ranges import traced_of
+from atlas.ranges import select_traced
 from schema.terms import PRECEDING, PRECEDING_RANKS
 from ui import asked, blocks, charts, data, links, tokens
 from ui.component import annotating, choosing, front, panels
@@ -33,12 +33,12 @@ def triggers(where: Neuron, width: int, per_sequence: int | None) -> None:
     shown = {"n": N_TEXTS, "width": width, "per_sequence": per_sequence}
     answers = {tail: data.ask("trigger_contexts", **where._asdict(), tail=tail, **shown) for tail in TAILS}
     largest = max((abs(c) for answer in answers.values() for c in answer.frame["coefficient"]), default=0.0)
-    traced = traced_of(data.atlas().con, [i for answer in answers.values() for i in answer.frame["position_id"]])
+    traced = select_traced(data.atlas().con, [i for answer in answers.values() for i in answer.frame["position_id"]])
     for column, (tail, answer) in zip(st.columns(2), answers.items(), strict=True):
         with column:
             st.subheader(TAILS[tail])
             if answer.frame.is_empty():
-                blocks.empty("No triggers: this corpus has not been swept.", "atlas ingest NAME.duckdb --model … --corpus …")
+                blocks.explain_empty("No triggers: this corpus has not been swept.", "atlas ingest NAME.duckdb --model … --corpus …")
                 continue
             st.html("".join(tokens.trigger(row, largest, prediction(row, traced)) for row in answer.frame.iter_rows(named=True)))
             blocks.take_away(answer, f"triggers-{tail}", drawn=partial(drawn.triggers, answer.frame, largest))
@@ -80,7 +80,7 @@ def glance(where: Neuron) -> None:
     tails = {heading: data.ask("trigger_contexts", **here, tail=tail, **shown).frame.to_dicts() for tail, heading in TAILS.items()}
     notes = data.ask("annotated_patterns", layer=where.layer, item=where.neuron).frame.drop_nulls("description")
     # an item may also be the number of a random vector
-    said = [front.annotated(row) for row in notes.filter(notes["subject"].is_in(list(annotating.OFFERED))).iter_rows(named=True)]
+    said = [front.format_annotation(row) for row in notes.filter(notes["subject"].is_in(list(annotating.OFFERED))).iter_rows(named=True)]
     fires = data.ask("neurons_by_density", **here, corpus=card["corpus_id"]).frame
     summary = front.neuron_note(card, None if fires.is_empty() else fires.row(0, named=True), tails[TAILS["max"]])
     st.html(front.neuron(summary, said, card, data.ask("coefficient_histogram", **here).frame.to_dicts(), tails, data.of_this_atlas(front.SWEEP)))
@@ -88,8 +88,8 @@ def glance(where: Neuron) -> None:
 
 def all_texts(where: Neuron) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        width = asked.word("Tokens before the trigger", "context", list(WIDTHS), default="snippet")
-        is_every = asked.toggle("Every text of a sequence", "every", False)
+        width = asked.ask_word("Tokens before the trigger", "context", list(WIDTHS), default="snippet")
+        is_every = asked.ask_toggle("Every text of a sequence", "every", False)
     triggers(where, WIDTHS[width], None if is_every else 1)
 
 

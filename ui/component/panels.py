@@ -15,11 +15,11 @@ COMMANDS = {
 """Pass → what of `atlas ingest` runs it."""
 
 
-def is_here(name: str) -> bool:
+def check_question_available(name: str) -> bool:
     """Check whether what a question reads is in this atlas; if not, show what to run."""
     lacking = missing_run(data.atlas().con, question(name).sql)
     if lacking:
-        blocks.empty(
+        blocks.explain_empty(
             f"{question(name).title}: the pass {lacking} has not been run.", f"atlas ingest NAME.duckdb --model … {COMMANDS.get(lacking, '')}".rstrip()
         )
     return lacking is None
@@ -27,10 +27,10 @@ def is_here(name: str) -> bool:
 
 def rows(name: str, note: str, columns: list[str] | None = None, **arguments: object) -> None:
     """Show a question's rows as a table, or what it lacks."""
-    if is_here(name):
+    if check_question_available(name):
         blocks.table(data.ask(name, **arguments), name, columns=columns, height=460, note=note)
 
 
 def card(name: str, **arguments: object) -> None:
-    if is_here(name):
+    if check_question_available(name):
         blocks.card(data.ask(name, **arguments), name)

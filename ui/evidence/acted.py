@@ -4,10 +4,10 @@ from typing import Any
 
 import polars as pl
 
-from atlas.export.visible import visible
+from atlas.export.visible import visible_text
 from atlas.papers.words import number, percent
-from ui.evidence.sentences import first, signed
-from ui.shown_numbers import counted
+from ui.evidence.sentences import first_row, format_signed
+from ui.shown_numbers import format_count
 
 Row = dict[str, Any]
 
@@ -26,31 +26,31 @@ MOST_KINDS = 8
 """Kinds of experiment that a sentence names."""
 
 
-def experiments(frame: pl.DataFrame) -> str:
+def describe_experiments(frame: pl.DataFrame) -> str:
     kinds = frame["kind"].value_counts(sort=True)
-    said = [f"{n} of {named(kind)}" for kind, n in kinds.head(MOST_KINDS).iter_rows()]
+    said = [f"{n} of {shorten_token(kind)}" for kind, n in kinds.head(MOST_KINDS).iter_rows()]
     others = [f"and more of {kinds.height - MOST_KINDS} other kinds"] if kinds.height > MOST_KINDS else []
-    return f"{counted(frame.height, 'experiment')} beside this atlas: {', '.join([*said, *others])}."
+    return f"{format_count(frame.height, 'experiment')} beside this atlas: {', '.join([*said, *others])}."
 
 
-def tracing(frame: pl.DataFrame) -> str:
+def describe_tracing(frame: pl.DataFrame) -> str:
     row = frame.sort("effect", descending=True).row(0, named=True)
     return (
-        f"Putting back {row['site']} at layer {row['layer']} ({row['role'].replace('_', ' ')}) brings most back: {signed(row['effect'], '+.3f')} of the "
-        f"answer's probability, of the {row['total_effect']:.3f} that noise took, over {counted(row['n_prompts'], 'prompt')}. "
+        f"Putting back {row['site']} at layer {row['layer']} ({row['role'].replace('_', ' ')}) brings most back: {format_signed(row['effect'], '+.3f')} of the "
+        f"answer's probability, of the {row['total_effect']:.3f} that noise took, over {format_count(row['n_prompts'], 'prompt')}. "
         "It says where information is carried, not where to edit."
     )
 
 
-def knockout(frame: pl.DataFrame) -> str:
+def describe_knockout(frame: pl.DataFrame) -> str:
     row = frame.sort("change").row(0, named=True)
     return (
         f"Most is lost where the last position cannot read the tokens of {row['sources'].replace('_', ' ')} about layer {row['layer']}: the answer's "
-        f"probability changes by {signed(100 * row['change'], '+.0f')}%, over {counted(int(row['n_prompts']), 'prompt')}."
+        f"probability changes by {format_signed(100 * row['change'], '+.0f')}%, over {format_count(int(row['n_prompts']), 'prompt')}."
     )
 
 
-def suppression(frame: pl.DataFrame) -> str:
+def describe_suppression(frame: pl.DataFrame) -> str:
     base, treated = frame.filter(role="base"), frame.filter(role="treatment").sort("over")
     if base.is_empty() or treated.is_empty():
         return "There is no base arm to compare with."
@@ -61,10 +61,10 @@ def suppression(frame: pl.DataFrame) -> str:
     )
 
 
-def patching(frame: pl.DataFrame) -> str:
+def describe_patching(frame: pl.DataFrame) -> str:
     """Describe from which layer on the last token carries the difference, until which the tokens that differ do, and which single update carries most."""
-    shown = one_way(frame)
-    row, differs = first(shown), pl.col("token") != pl.col("from_token")
+    shown = select_one_pair(frame)
+    row, differs = first_row(shown), pl.col("token") != pl.col("from_token")
     carrying = shown.filter((pl.col("site") == "resid_post") & (pl.col("effect") >= 0.5))
     # where the last tokens differ, they carry it from the first layer on
     ends: dict[str, Any] = {
@@ -74,56 +74,61 @@ def patching(frame: pl.DataFrame) -> str:
     said = [f"{where} layer {layer}" for where, layer in ends.items() if layer is not None]
     updates = shown.filter(pl.col("site") != "resid_post").drop_nulls("effect").sort("effect", descending=True)
     if updates.height:
-        best = first(updates)
-        said.append(f"of updates {best['site']} of layer {best['layer']} at {named(best['token'])} carries most ({best['effect']:.2f})")
+        best = first_row(updates)
+        said.append(f"of updates {best['site']} of layer {best['layer']} at {shorten_token(best['token'])} carries most ({best['effect']:.2f})")
     return (
-        f"Prompt {row['prompt']} with states of prompt {row['from_prompt']}, where 0 changes nothing and 1 makes it the other, {signed(row['total_effect'])} "
-        f"logits apart: {'; '.join(said) or 'none of its states carries half of it'}. It says where information is carried, not where to edit.{left_out(shown)}"
+        f"Prompt {row['prompt']} with states of prompt {row['from_prompt']}, where 0 changes nothing and 1 makes it the other, "
+        f"{format_signed(row['total_effect'])} logits apart: {'; '.join(said) or 'none of its states carries half of it'}. It says where "
+        f"information is carried, not where to edit.{describe_left_out(shown)}"
     )
 
 
-def named(token: str) -> str:
+def shorten_token(token: str) -> str:
     """Show a token as it is read, cut where somebody made it long."""
-    return visible(token[:LONGEST])
+    return visible_text(token[:LONGEST])
 
 
-def drawn(frame: pl.DataFrame) -> pl.DataFrame:
+def select_drawn_rows(frame: pl.DataFrame) -> pl.DataFrame:
     """Select the rows of the tokens that a picture has."""
     return frame.filter(pl.col("index").rank("dense") <= MOST_DRAWN)
 
 
-def left_out(frame: pl.DataFrame) -> str:
+def describe_left_out(frame: pl.DataFrame) -> str:
     """Describe how much of a prompt the picture leaves out; '' if nothing."""
     n = frame["index"].n_unique()
     return f" The picture has the first {MOST_DRAWN} of its {n:,} tokens." if n > MOST_DRAWN else ""
 
 
-def one_way(frame: pl.DataFrame) -> pl.DataFrame:
+def select_one_pair(frame: pl.DataFrame) -> pl.DataFrame:
     """Select rows of patching of the first prompt that has states of an earlier one put in, else of the first pair."""
     forth = frame.filter(pl.col("from_prompt") < pl.col("prompt"))
-    row = first(forth if forth.height else frame)
+    row = first_row(forth if forth.height else frame)
     return frame.filter(prompt=row["prompt"], from_prompt=row["from_prompt"])
 
 
-def saliency(frame: pl.DataFrame) -> str:
-    shown = most_complete(frame)
-    row = first(frame)
+def describe_saliency(frame: pl.DataFrame) -> str:
+    shown = select_first_method(frame)
+    row = first_row(frame)
     up, down = (shown.sort("attribution", descending=sign > 0).filter(pl.col("attribution") * sign > 0) for sign in (1, -1))
-    said = [f"{named(of['token'][0])} {verb} most ({signed(of['attribution'][0])})" for of, verb in ((up, "adds"), (down, "takes away")) if not of.is_empty()]
-    total = "" if row["explained"] is None else f" of the {signed(row['explained'])} that it differs by without them"
+    said = [
+        f"{shorten_token(of['token'][0])} {verb} most ({format_signed(of['attribution'][0])})"
+        for of, verb in ((up, "adds"), (down, "takes away"))
+        if not of.is_empty()
+    ]
+    total = "" if row["explained"] is None else f" of the {format_signed(row['explained'])} that it differs by without them"
     return (
-        f"By {METHODS[row['method']]} against {named(row['baseline'])}, to the {SCORES[row['score']]} of the answer "
-        f"{' and '.join(said) or 'no token adds any'}; all sum to {signed(row['sum'])}{total}. {completeness(row)}{left_out(shown)}"
+        f"By {METHODS[row['method']]} against {shorten_token(row['baseline'])}, to the {SCORES[row['score']]} of the answer "
+        f"{' and '.join(said) or 'no token adds any'}; all sum to {format_signed(row['sum'])}{total}. {describe_completeness(row)}{describe_left_out(shown)}"
     )
 
 
-def completeness(row: Row) -> str:
+def describe_completeness(row: Row) -> str:
     if row["is_complete"] is None:
         return "The method promises no sum."
     return f"The sum is off by {percent(row['completeness_error'])}{'' if row['is_complete'] else ', too much to go by'}."
 
 
-def most_complete(frame: pl.DataFrame) -> pl.DataFrame:
+def select_first_method(frame: pl.DataFrame) -> pl.DataFrame:
     """Select rows of saliency by the first method, score and baseline: where one is complete it comes first."""
-    row = first(frame)
+    row = first_row(frame)
     return frame.filter(method=row["method"], score=row["score"], baseline=row["baseline"]).filter(pl.col("attribution").is_finite()).sort("index")

@@ -14,15 +14,15 @@ MOST_PROMPTS = 1_000
 """Prompts of a saliency that are offered, the first; files have all."""
 
 
-def done(kind: str) -> list[str]:
+def list_finished(kind: str) -> list[str]:
     """List the finished experiments of a kind, the last first."""
     found = data.ask("experiment_summary").frame.filter(kind=kind, status="finished")
     return [str(i) for i in found["experiment"].sort(descending=True)]
 
 
-def attributed() -> list[str]:
+def list_saliency_prompts() -> list[str]:
     """List the prompts of the saliency that is chosen, from 0."""
-    experiments = done("saliency")
+    experiments = list_finished("saliency")
     if not experiments:
         return []
     chosen = str(st.session_state.get("saliency", experiments[0]))
@@ -33,30 +33,30 @@ def attributed() -> list[str]:
 TOPIC = Topic(
     "What happened when the model was acted on?",
     choices=(
-        Choice("experiment", "tracing", "Tracing", partial(done, "tracing"), of="indirect_effects"),
-        Choice("experiment", "patching", "Patching", partial(done, "patching"), of="patching"),
-        Choice("experiment", "knockout", "Knockout", partial(done, "knockout"), of="knockout"),
-        Choice("experiment", "saliency", "Saliency", partial(done, "saliency"), of="saliency"),
-        Choice("prompt", "saliency_prompt", "Prompt of the saliency", attributed, of="saliency"),
-        Choice("experiment", "suppression", "Suppression", partial(done, "suppression"), of="geva2022_table5"),
+        Choice("experiment", "tracing", "Tracing", partial(list_finished, "tracing"), of="indirect_effects"),
+        Choice("experiment", "patching", "Patching", partial(list_finished, "patching"), of="patching"),
+        Choice("experiment", "knockout", "Knockout", partial(list_finished, "knockout"), of="knockout"),
+        Choice("experiment", "saliency", "Saliency", partial(list_finished, "saliency"), of="saliency"),
+        Choice("prompt", "saliency_prompt", "Prompt of the saliency", list_saliency_prompts, of="saliency"),
+        Choice("experiment", "suppression", "Suppression", partial(list_finished, "suppression"), of="geva2022_table5"),
     ),
     panels=(
-        Panel("experiment_summary", ("experiment",), acted.experiments),
-        Panel("indirect_effects", ("tracing",), acted.tracing, meng2022_charts.average),
+        Panel("experiment_summary", ("experiment",), acted.describe_experiments),
+        Panel("indirect_effects", ("tracing",), acted.describe_tracing, meng2022_charts.average),
         Panel(
             "patching",
             ("patching",),
-            acted.patching,
-            pictures.patched,
+            acted.describe_patching,
+            pictures.draw_patching,
             ("prompt", "from_prompt", "site", "layer", "index", "token", "from_token", "effect", "logit_difference", "total_effect"),
             if_empty="No state was put in.",
         ),
-        Panel("knockout", ("knockout",), acted.knockout, geva2023.curves),
+        Panel("knockout", ("knockout",), acted.describe_knockout, geva2023.curves),
         Panel(
             "saliency",
             ("saliency",),
-            acted.saliency,
-            pictures.attributions,
+            acted.describe_saliency,
+            pictures.draw_attributions,
             ("method", "score", "baseline", "index", "token", "attribution", "explained", "completeness_error", "is_complete"),
             rows=50,
             if_empty="Nothing was attributed to the tokens of this prompt.",
@@ -64,7 +64,7 @@ TOPIC = Topic(
         Panel(
             "geva2022_table5",
             ("suppression",),
-            acted.suppression,
+            acted.describe_suppression,
             geva2022_charts.table5,
             ("name", "role", "scorer", "decoding", "n_continuations", "over", "over_change", "over_low", "over_high", "perplexity", "distinct_2"),
         ),

@@ -8,11 +8,11 @@ import polars as pl
 import streamlit as st
 
 from atlas.papers.catalogue import PAPERS
-from atlas.papers.items import Item, Made, Paper
+from atlas.papers.items import Item, Paper, RenderedItem
 from atlas.papers.make import make_item, table_bytes
-from atlas.papers.needs import missing
+from atlas.papers.needs import describe_unmet_need
 from atlas.papers.page import DRAWN_WIDTH
-from atlas.papers.printed import comparison, cut_note, printed, setting_of
+from atlas.papers.printed import comparison, cut_note, printed_table, setting_of
 from atlas.ranges import check_arguments
 from atlas.statement import statement
 from schema.errors import AtlasError
@@ -38,8 +38,8 @@ def room() -> None:
 def choose_paper() -> tuple[Paper, int | None]:
     """Ask for the paper and the corpus_id, None for none chosen; beneath, show what paper it is and what it is compared with."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        paper = PAPERS[asked.word("Paper", "paper", list(PAPERS), on_change=begin_anew)]
-        corpus = asked.corpus(of_one_text=any(item.is_of_one_text for item in paper.items))
+        paper = PAPERS[asked.ask_word("Paper", "paper", list(PAPERS), on_change=begin_anew)]
+        corpus = asked.ask_corpus(of_one_text=any(item.is_of_one_text for item in paper.items))
     check_arguments(data.atlas().con, {"corpus": corpus})
     st.text(f"{paper.citation}\n{paper.note}")
     st.text(setting_of(data.atlas().con, corpus))
@@ -58,50 +58,50 @@ def begin_anew() -> None:
 
 def choose_item(paper: Paper, corpus: int | None) -> Item:
     """Ask for one of the paper's items, each with its place and title and whether this atlas has what it needs."""
-    absent = reasons(data.shown(), paper.name, corpus)
+    absent = reasons(data.current_snapshot(), paper.name, corpus)
     items = names(paper)
     lines = {name: f"{item.place}: {item.heading}{' (not here)' if absent[item.name] else ''}" for name, item in items.items()}
-    return items[asked.listed("Item", "item", lines)]
+    return items[asked.ask_from_list("Item", "item", lines)]
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
 def reasons(snapshot: Snapshot, paper: str, corpus: int | None) -> dict[str, str | None]:
     """Map each item to why this atlas cannot give it, None if it can."""
-    a = data.opened(snapshot)
-    return {item.name: missing(a.con, a.path.name, item.needs, corpus) for item in PAPERS[paper].items}
+    a = data.open_atlas(snapshot)
+    return {item.name: describe_unmet_need(a.con, a.path.name, item.needs, corpus) for item in PAPERS[paper].items}
 
 
 @st.cache_resource(max_entries=64, show_spinner=MAKING)
-def make(snapshot: Snapshot, paper: str, name: str, corpus: int | None, threshold: float | None) -> Made:
+def make(snapshot: Snapshot, paper: str, name: str, corpus: int | None, threshold: float | None) -> RenderedItem:
     """Make an item for this atlas; it is shared, and nobody changes it."""
     item = next(item for item in PAPERS[paper].items if item.name == name)
-    return make_item(data.opened(snapshot), item, {"corpus": corpus, "threshold": threshold})
+    return make_item(data.open_atlas(snapshot), item, {"corpus": corpus, "threshold": threshold})
 
 
 def show(paper: Paper, item: Item, corpus: int | None) -> None:
     """Show the item with all that is printed of it, or what it waits for."""
     st.header(item.heading)
     st.text(f"{item.place} · {item.name}")
-    reason = reasons(data.shown(), paper.name, corpus)[item.name]
+    reason = reasons(data.current_snapshot(), paper.name, corpus)[item.name]
     if reason:
         wait(reason)
         return
     threshold = choose_threshold(item)
-    made = make(data.shown(), paper.name, item.name, corpus, threshold)
+    made = make(data.current_snapshot(), paper.name, item.name, corpus, threshold)
     if made.frame is not None:
         draw(paper, made, made.frame)
         take_away(made, made.frame, {"corpus": corpus, "threshold": threshold})
     elif made.is_failure:
         blocks.failure(AtlasError(made.reason))
     else:
-        blocks.empty(f"{made.reason}.")
+        blocks.explain_empty(f"{made.reason}.")
 
 
-def draw(paper: Paper, made: Made, frame: pl.DataFrame) -> None:
+def draw(paper: Paper, made: RenderedItem, frame: pl.DataFrame) -> None:
     """Show all that is printed of an item."""
     chart(made.item, frame)
     st.text(made.caption)
-    beside(paper, made.item, frame)
+    show_comparison(paper, made.item, frame)
     table(made.item, frame)
 
 
@@ -110,14 +110,14 @@ def choose_threshold(item: Item) -> float | None:
     default = item.arguments({}).get("threshold")
     if not isinstance(default, float):
         return None
-    threshold = asked.real("Threshold (logits)", "threshold", default, min_value=0.0, width=200)
+    threshold = asked.ask_number("Threshold (logits)", "threshold", default, min_value=0.0, width=200)
     return default if threshold is None else threshold
 
 
 def wait(reason: str) -> None:
     """Show what is missing, and what to run."""
     what, _, commands = reason.partition(": `")
-    blocks.empty(f"Not here yet: {what}.", "\n".join(re.findall(r"[^`]+(?=`)", commands)[::2]))
+    blocks.explain_empty(f"Not here yet: {what}.", "\n".join(re.findall(r"[^`]+(?=`)", commands)[::2]))
 
 
 def chart(item: Item, frame: pl.DataFrame) -> None:
@@ -130,7 +130,7 @@ def chart(item: Item, frame: pl.DataFrame) -> None:
         st.altair_chart(drawn, theme=None, width="content", key=f"{item.name}-chart", alt=item.heading)
 
 
-def beside(paper: Paper, item: Item, frame: pl.DataFrame) -> None:
+def show_comparison(paper: Paper, item: Item, frame: pl.DataFrame) -> None:
     """Show what the paper reports, marked as theirs, beside the same of this atlas; and what was left out."""
     lines = comparison(frame, item, paper)
     for column, name, line in zip(st.columns(2) if lines else [], ("In the paper", "Here"), lines, strict=False):
@@ -142,27 +142,27 @@ def beside(paper: Paper, item: Item, frame: pl.DataFrame) -> None:
 
 def table(item: Item, frame: pl.DataFrame) -> None:
     """Show the rows as they are printed."""
-    meanings = item.asked.columns if item.asked else {}
+    meanings = item.resolved_question.columns if item.resolved_question else {}
     headings = {heading: meanings.get(column, "") for column, heading in item.columns.items()}
-    shown = printed(frame, item)
+    shown = printed_table(frame, item)
     blocks.grid(shown, frame.head(shown.height), f"{item.name}-table", item.heading, headings)
     if cut_note(frame):
         st.text(f"{cut_note(frame)} CSV and Parquet hold all.")
 
 
-def take_away(made: Made, frame: pl.DataFrame, choices: dict[str, object]) -> None:
+def take_away(made: RenderedItem, frame: pl.DataFrame, choices: dict[str, object]) -> None:
     """Offer the SQL or what stands for it, and the files that `atlas paper` writes."""
     item = made.item
     with st.container(horizontal=True, gap="small"):
-        if item.asked:
-            blocks.behind(statement(item.asked, item.arguments(choices)), item.name)
+        if item.resolved_question:
+            blocks.show_sql(statement(item.resolved_question, item.arguments(choices)), item.name)
         else:
             with st.popover("Source", icon=":material/code:", key=f"{item.name}-source"):
                 st.code(item.sql, language=None, wrap_lines=True)
         blocks.offer(files(made, frame), item.name)
 
 
-def files(made: Made, frame: pl.DataFrame) -> blocks.Files:
+def files(made: RenderedItem, frame: pl.DataFrame) -> blocks.Files:
     """Map each button to its file, as `atlas paper` writes them."""
     name = made.item.name
     figures = blocks.figure_files(name, made.item.chart(frame)) if made.item.chart else {}

@@ -4,7 +4,7 @@ import altair as alt
 import polars as pl
 
 from atlas.address import Head
-from atlas.export.visible import visible
+from atlas.export.visible import visible_text
 from atlas.papers import charts as papers
 from atlas.papers import meng2022_charts
 from atlas.papers.charts import OKABE_ITO
@@ -22,9 +22,9 @@ DIVERGING = ["#5E3C99", "#F7F7F7", "#E66101"]
 """Below 0, 0, above (ColorBrewer's PuOr)."""
 
 
-def heads(frame: pl.DataFrame, column: str, title: str, scale: alt.Scale) -> AnyChart:
+def draw_heads(frame: pl.DataFrame, column: str, title: str, scale: alt.Scale) -> AnyChart:
     """Draw every head as a cell: layers from below, heads from the left, the column as colour."""
-    shown = frame.select("layer", "head", pl.col(column).alias("value"), name=named(frame))
+    shown = frame.select("layer", "head", pl.col(column).alias("value"), name=head_addresses(frame))
     return (
         alt.Chart(shown)
         .mark_rect()
@@ -38,31 +38,31 @@ def heads(frame: pl.DataFrame, column: str, title: str, scale: alt.Scale) -> Any
     )
 
 
-def named(frame: pl.DataFrame, prefix: str = "") -> pl.Series:
+def head_addresses(frame: pl.DataFrame, prefix: str = "") -> pl.Series:
     """Write the addresses of heads, such as 'L3H7'."""
     return pl.Series([str(Head(*place)) for place in frame.select(f"{prefix}layer", f"{prefix}head").iter_rows()], dtype=pl.String)
 
 
-def behaviour(frame: pl.DataFrame) -> AnyChart:
+def draw_behaviour(frame: pl.DataFrame) -> AnyChart:
     column = "probe" if frame["probe"].null_count() < frame.height else "text"
-    return heads(frame, column, "Mean attention weight", alt.Scale(domain=[0, 1], scheme="viridis"))
+    return draw_heads(frame, column, "Mean attention weight", alt.Scale(domain=[0, 1], scheme="viridis"))
 
 
-def copying(frame: pl.DataFrame) -> AnyChart:
-    return heads(frame, "copying_effective", "Σ Re λ / Σ |λ|", alt.Scale(domain=[-1, 0, 1], range=DIVERGING))
+def draw_copying(frame: pl.DataFrame) -> AnyChart:
+    return draw_heads(frame, "copying_effective", "Σ Re λ / Σ |λ|", alt.Scale(domain=[-1, 0, 1], range=DIVERGING))
 
 
-def memory(frame: pl.DataFrame) -> AnyChart:
+def draw_memory(frame: pl.DataFrame) -> AnyChart:
     column = "mean_erased" if frame["mean_erased"].null_count() < frame.height else "stream_ratio"
     most = max(float(frame[column].abs().max() or 0.0), 1e-9)  # type: ignore[arg-type]
     title = {"mean_erased": "Share of the stream deleted", "stream_ratio": "Σ Re λ / Σ |λ| of W_OV"}[column]
-    return heads(frame, column, title, alt.Scale(domain=[-most, 0, most], range=DIVERGING))
+    return draw_heads(frame, column, title, alt.Scale(domain=[-most, 0, most], range=DIVERGING))
 
 
-def edges(frame: pl.DataFrame) -> AnyChart:
+def draw_edges(frame: pl.DataFrame) -> AnyChart:
     """Draw the strongest pairs as lines from the earlier head up to the later one, the wider the further above chance."""
     strong = frame.head(MOST_EDGES)
-    shown = strong.select("layer", "head", "from_layer", "from_head", "excess", later=named(strong), earlier=named(strong, "from_"))
+    shown = strong.select("layer", "head", "from_layer", "from_head", "excess", later=head_addresses(strong), earlier=head_addresses(strong, "from_"))
     ends = pl.concat([
         shown.select("layer", "head", name="later"),
         shown.select(layer="from_layer", head="from_head", name="earlier"),
@@ -79,10 +79,10 @@ def edges(frame: pl.DataFrame) -> AnyChart:
     return alt.layer(line, point, text).properties(height=PANEL * 2)
 
 
-def bars(frame: pl.DataFrame, x: str, y: str, title: str, format: str = "~f") -> AnyChart:
+def draw_bars(frame: pl.DataFrame, x: str, y: str, title: str, format: str = "~f") -> AnyChart:
     """Draw a bar for each of the first rows, in their order."""
     shown = frame.head(MOST_BARS).select(
-        pl.col(x).cast(pl.String).fill_null("all").map_elements(visible, return_dtype=pl.String).alias("name"), pl.col(y).alias("value")
+        pl.col(x).cast(pl.String).fill_null("all").map_elements(visible_text, return_dtype=pl.String).alias("name"), pl.col(y).alias("value")
     )
     return (
         alt.Chart(shown)
@@ -96,7 +96,7 @@ def bars(frame: pl.DataFrame, x: str, y: str, title: str, format: str = "~f") ->
     )
 
 
-def side_by_side(frame: pl.DataFrame, x: str, columns: dict[str, str], title: str) -> AnyChart:
+def draw_side_by_side(frame: pl.DataFrame, x: str, columns: dict[str, str], title: str) -> AnyChart:
     """Draw bars of several columns for each of the first rows. columns: column → its name."""
     held = {column: name for column, name in columns.items() if frame[column].count()}
     shown = frame.head(MOST_BARS).select(pl.col(x).cast(pl.String).fill_null("all").alias("name"), *held).rename(held)
@@ -115,7 +115,7 @@ def side_by_side(frame: pl.DataFrame, x: str, columns: dict[str, str], title: st
     )
 
 
-def curve(frame: pl.DataFrame, x: str, y: str, titles: tuple[str, str], *, is_diagonal: bool = False) -> AnyChart:
+def draw_curve(frame: pl.DataFrame, x: str, y: str, titles: tuple[str, str], *, is_diagonal: bool = False) -> AnyChart:
     """Draw a share over another; the diagonal, if asked for, is where both are equal."""
     base = alt.Chart(frame.drop_nulls([x, y])).encode(
         x=alt.X(f"{x}:Q", title=titles[0], axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
@@ -129,7 +129,7 @@ def curve(frame: pl.DataFrame, x: str, y: str, titles: tuple[str, str], *, is_di
     return alt.layer(*drawn).properties(height=PANEL * 1.5)
 
 
-def tried(frame: pl.DataFrame) -> AnyChart:
+def draw_knn_curve(frame: pl.DataFrame) -> AnyChart:
     """Draw perplexity over λ for each number of neighbours, at the temperature that was chosen."""
     chosen = frame.filter(pl.col("is_chosen"))
     at = frame.filter(pl.col("temperature") == chosen["temperature"][0]) if chosen.height else frame
@@ -141,9 +141,9 @@ def tried(frame: pl.DataFrame) -> AnyChart:
     )
 
 
-def patched(frame: pl.DataFrame) -> AnyChart:
+def draw_patching(frame: pl.DataFrame) -> AnyChart:
     """Draw a heat map with every token of the prompt, the other prompt's behind it where they differ."""
-    shown = acted.drawn(acted.one_way(frame))
+    shown = acted.select_drawn_rows(acted.select_one_pair(frame))
     tokens = shown.unique("index").sort("index")
     pairs = tokens.select("token", "from_token").iter_rows()
     names = [label(token) if other in (token, None) else f"{label(token)} ← {label(other)}" for token, other in pairs]
@@ -151,16 +151,16 @@ def patched(frame: pl.DataFrame) -> AnyChart:
     return meng2022_charts.heat_map(shown.with_columns(pl.col("index").replace_strict(rows).alias("row")), names, "Share of the difference")
 
 
-def attributions(frame: pl.DataFrame) -> AnyChart:
+def draw_attributions(frame: pl.DataFrame) -> AnyChart:
     """Draw a bar for each token, in the order of the text."""
-    shown = acted.drawn(acted.most_complete(frame)).select("index", "token", "attribution")
-    named = shown.with_columns(pl.Series("name", [f"{index} {acted.named(token)}" for index, token, _ in shown.iter_rows()], dtype=pl.String))
+    shown = acted.select_drawn_rows(acted.select_first_method(frame)).select("index", "token", "attribution")
+    named = shown.with_columns(pl.Series("name", [f"{index} {acted.shorten_token(token)}" for index, token, _ in shown.iter_rows()], dtype=pl.String))
     return (
         alt.Chart(named)
         .mark_bar()
         .encode(
             y=alt.Y("name:N", title=None, sort=None, axis=alt.Axis(labelLimit=240, labelOverlap=False)),
-            x=alt.X("attribution:Q", title=f"Adds to the {acted.SCORES[sentences.first(frame)['score']]}"),
+            x=alt.X("attribution:Q", title=f"Adds to the {acted.SCORES[sentences.first_row(frame)['score']]}"),
             color=alt.condition(alt.datum.attribution >= 0, alt.value(DIVERGING[2]), alt.value(DIVERGING[0])),
             tooltip=[alt.Tooltip("name:N", title="token"), alt.Tooltip("attribution:Q", format="+.4g")],
         )

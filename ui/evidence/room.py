@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from atlas.papers.needs import missing
+from atlas.papers.needs import describe_unmet_need
 from atlas.questions import Parameter, question
 from atlas.ranges import check_arguments
 from atlas.reads import relations
@@ -31,7 +31,7 @@ CSS = """<style>
 </style>"""
 
 
-def asked_for() -> str:
+def read_topic() -> str:
     """Read the topic from the address, the first if there is none. Raises AtlasError for one that does not exist."""
     name = st.query_params.get("show", next(iter(HEADINGS)))
     if name not in HEADINGS:
@@ -56,21 +56,21 @@ def show(topic: Topic) -> None:
         wait(str(lacking[0]))
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        values = {choice: choose(choice, next(p for panel in topic.panels if (p := taken(panel, choice)))) for choice in topic.choices}
-        of_text = [question(panel.question).sql for panel in topic.panels if named(panel, "corpus")]
-        corpus = asked.corpus(of_one_text=any("one_corpus" in relations(sql) for sql in of_text)) if of_text else None
+        values = {choice: choose(choice, next(p for panel in topic.panels if (p := find_choice_parameter(panel, choice)))) for choice in topic.choices}
+        of_text = [question(panel.question).sql for panel in topic.panels if find_parameter(panel, "corpus")]
+        corpus = asked.ask_corpus(of_one_text=any("one_corpus" in relations(sql) for sql in of_text)) if of_text else None
     check_arguments(data.atlas().con, {"corpus": corpus})
     for i, panel in enumerate(topic.panels):
-        chosen = {choice.argument: value for choice, value in values.items() if value is not None and taken(panel, choice)}
-        draw(panel, chosen | ({"corpus": corpus} if named(panel, "corpus") else {}), f"{panel.question}-{i}")
+        chosen = {choice.argument: value for choice, value in values.items() if value is not None and find_choice_parameter(panel, choice)}
+        draw(panel, chosen | ({"corpus": corpus} if find_parameter(panel, "corpus") else {}), f"{panel.question}-{i}")
 
 
-def taken(panel: Panel, choice: Choice) -> Parameter | None:
+def find_choice_parameter(panel: Panel, choice: Choice) -> Parameter | None:
     """Find the parameter of the panel's question that a choice goes to; None if there is none."""
-    return named(panel, choice.argument) if choice.of in ("", panel.question) else None
+    return find_parameter(panel, choice.argument) if choice.of in ("", panel.question) else None
 
 
-def named(panel: Panel, argument: str) -> Parameter | None:
+def find_parameter(panel: Panel, argument: str) -> Parameter | None:
     return next((p for p in question(panel.question).parameters if p.name == argument), None)
 
 
@@ -78,16 +78,16 @@ def choose(choice: Choice, p: Parameter) -> object:
     """Show the widget of a choice and read what it holds, of the parameter's type."""
     words = choice.words() if callable(choice.words) else choice.words
     if words:
-        found = asked.one(choice.label, choice.key, words, words[0], width=240)
+        found = asked.ask_option(choice.label, choice.key, words, words[0], width=240)
         return int(found) if p.type in ("integer", "bigint") else found
     if callable(choice.words):
         return None
     if p.type == "double":
-        return asked.real(choice.label, choice.key, None if choice.default is None else float(choice.default), width=180)
-    return asked.number(choice.label, choice.key, value=choice.default, placeholder="all", width=140)
+        return asked.ask_number(choice.label, choice.key, None if choice.default is None else float(choice.default), width=180)
+    return asked.ask_whole_number(choice.label, choice.key, value=choice.default, placeholder="all", width=140)
 
 
-@blocks.alone
+@blocks.make_fragment
 def draw(panel: Panel, chosen: Mapping[str, object], key: str) -> None:
     """Show a question, its answer in a sentence, the picture and the rows; or what the atlas lacks for it."""
     st.header(question(panel.question).title, anchor=False)
@@ -96,11 +96,11 @@ def draw(panel: Panel, chosen: Mapping[str, object], key: str) -> None:
         return
     found = data.ask(panel.question, **chosen, **panel.fixed)
     if found.frame.is_empty():
-        blocks.empty(panel.if_empty)
+        blocks.explain_empty(panel.if_empty)
         return
     st.text(panel.sentence(found.frame))
     chart = panel.picture(found.frame) if panel.picture else None
-    parts = [lambda: picture(chart, found, key), lambda: listed(panel, found, key)]
+    parts = [lambda: picture(chart, found, key), lambda: show_rows(panel, found, key)]
     for part in reversed(parts) if panel.is_table_first else parts:
         part()
     blocks.take_away(found, key, chart)
@@ -108,10 +108,10 @@ def draw(panel: Panel, chosen: Mapping[str, object], key: str) -> None:
 
 def picture(chart: charts.AnyChart | None, found: data.Answer, key: str) -> None:
     if chart is not None:
-        st.altair_chart(charts.screened(chart), key=f"{key}-picture", width="stretch", alt=found.title)
+        st.altair_chart(charts.apply_screen_style(chart), key=f"{key}-picture", width="stretch", alt=found.title)
 
 
-def listed(panel: Panel, found: data.Answer, key: str) -> None:
+def show_rows(panel: Panel, found: data.Answer, key: str) -> None:
     """Show the first of the rows, and how many there are."""
     if not panel.rows:
         return
@@ -123,17 +123,17 @@ def listed(panel: Panel, found: data.Answer, key: str) -> None:
 
 
 def lack(panel: Panel, corpus: object) -> str | None:
-    return reason(data.shown(), panel.needs, corpus if named(panel, "corpus") else None)
+    return reason(data.current_snapshot(), panel.needs, corpus if find_parameter(panel, "corpus") else None)
 
 
 @st.cache_data(max_entries=256, show_spinner=False)
 def reason(snapshot: Snapshot, needs: tuple[str, ...], corpus: object) -> str | None:
     """Find why this atlas cannot give what needs these; None if it can."""
-    a = data.opened(snapshot)
-    return missing(a.con, a.path.name, needs, corpus)
+    a = data.open_atlas(snapshot)
+    return describe_unmet_need(a.con, a.path.name, needs, corpus)
 
 
 def wait(reason: str) -> None:
     """Show what is missing, and what to run."""
     what, _, commands = reason.partition(": `")
-    blocks.empty(f"Not here yet: {what}.", "\n".join(re.findall(r"[^`]+(?=`)", commands)[::2]))
+    blocks.explain_empty(f"Not here yet: {what}.", "\n".join(re.findall(r"[^`]+(?=`)", commands)[::2]))

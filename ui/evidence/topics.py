@@ -25,7 +25,7 @@ def probed_layers() -> list[str]:
     return []
 
 
-def retrieved() -> list[str]:
+def list_retrievals() -> list[str]:
     """List the retrievals, the last first."""
     return [str(i) for i in data.ask("knn_result").frame["retrieval"].unique().sort(descending=True)]
 
@@ -40,16 +40,16 @@ PROMOTION = Topic(
         Panel(
             "promotion_vs_elimination",
             ("trace",),
-            sentences.table4,
+            sentences.describe_table4,
             geva2022_charts.table4,
             ("event", "selection", "n_events", "n_input_token", "max_score", "mean_score", "min_score"),
         ),
-        Panel("geva2022_fig3", ("trace",), sentences.fig3, geva2022_charts.fig3, rows=0),
-        Panel("geva2022_events", ("trace",), sentences.events, geva2022_charts.events, rows=0),
+        Panel("geva2022_fig3", ("trace",), sentences.describe_fig3, geva2022_charts.fig3, rows=0),
+        Panel("geva2022_events", ("trace",), sentences.describe_events, geva2022_charts.events, rows=0),
         Panel(
             "elimination_events",
             ("trace",),
-            sentences.eliminations,
+            sentences.describe_eliminations,
             None,
             (
                 "layer",
@@ -70,7 +70,7 @@ PROMOTION = Topic(
         Panel(
             "saturation_events",
             ("trace",),
-            sentences.saturations,
+            sentences.describe_saturations,
             None,
             (
                 "layer",
@@ -98,24 +98,24 @@ HEADS = Topic(
         Panel(
             "heads_by",
             ("heads",),
-            sentences.behaviour,
-            pictures.behaviour,
+            sentences.describe_behaviour,
+            pictures.draw_behaviour,
             ("layer", "head", "probe", "probe_uniform", "olsson", "text", "text_uniform"),
             fixed={"n": ALL},
         ),
         Panel(
             "copying_heads",
             ("circuit",),
-            sentences.copying,
-            pictures.copying,
+            sentences.describe_copying,
+            pictures.draw_copying,
             ("layer", "head", "copying_effective", "own_first_share", "stream_ratio", "matching", "copying_probe", "attended_logit"),
             fixed={"n": ALL},
         ),
         Panel(
             "memory_heads",
             ("circuit",),
-            sentences.memory,
-            pictures.memory,
+            sentences.describe_memory,
+            pictures.draw_memory,
             ("layer", "head", "stream_ratio", "mean_erased", "erasing_share", "self_weight", "self_probe", "erases_at"),
             fixed={"n": ALL},
         ),
@@ -132,8 +132,8 @@ CIRCUITS = Topic(
         Panel(
             "composition_edges",
             ("circuit",),
-            sentences.edges,
-            pictures.edges,
+            sentences.describe_edges,
+            pictures.draw_edges,
             ("layer", "head", "from_layer", "from_head", "excess", "rank", "matching"),
             rows=pictures.MOST_EDGES,
             if_empty=WEIGHTS_SAY,
@@ -142,8 +142,8 @@ CIRCUITS = Topic(
         Panel(
             "induction_circuits",
             ("circuit",),
-            sentences.induction,
-            pictures.edges,
+            sentences.describe_induction,
+            pictures.draw_edges,
             ("layer", "head", "from_layer", "from_head", "excess", "rank", "matching", "copying_effective"),
             fixed={"n": pictures.MOST_EDGES},
             is_table_first=True,
@@ -158,7 +158,7 @@ PROBES = Topic(
         Panel(
             "probe_layers",
             ("probe",),
-            measured.probes,
+            measured.describe_probes,
             probed_charts.accuracies,
             (
                 "layer",
@@ -180,7 +180,7 @@ PROBES = Topic(
         Panel(
             "probe_confusion",
             ("probe",),
-            measured.confusion,
+            measured.describe_confusion,
             None,
             ("label", "predicted", "n_words", "share", "mean_prob", "example"),
             fixed={"n": 50},
@@ -189,7 +189,7 @@ PROBES = Topic(
         Panel(
             "parse_layers",
             ("tree_probe",),
-            measured.trees,
+            measured.describe_trees,
             probed_charts.trees,
             (
                 "layer",
@@ -210,7 +210,7 @@ PROBES = Topic(
         Panel(
             "head_relations",
             ("head_relation",),
-            measured.relations,
+            measured.describe_relations,
             None,
             ("layer", "head", "relation", "looks_at", "accuracy", "offset_accuracy", "gain", "offset_words", "n_test"),
             rows=50,
@@ -221,21 +221,25 @@ PROBES = Topic(
 
 RETRIEVAL = Topic(
     "What does retrieval add to the model?",
-    choices=(Choice("retrieval", "retrieval", "Retrieval", retrieved),),
+    choices=(Choice("retrieval", "retrieval", "Retrieval", list_retrievals),),
     panels=(
         Panel(
             "knn_result",
             ("retrieval",),
-            measured.retrieval,
-            lambda f: pictures.side_by_side(
+            measured.describe_retrieval,
+            lambda f: pictures.draw_side_by_side(
                 f.filter(part="test"), "queries", {"perplexity": "the model alone", "perplexity_knn": "with neighbours"}, "Perplexity of the test text"
             ),
             ("part", "queries", "n_queries", "perplexity", "perplexity_knn", "gain"),
         ),
         Panel(
-            "knn_curve", ("retrieval",), measured.tried, pictures.tried, ("k", "temperature_steps", "weight", "perplexity", "perplexity_others", "is_chosen")
+            "knn_curve",
+            ("retrieval",),
+            measured.describe_knn_curve,
+            pictures.draw_knn_curve,
+            ("k", "temperature_steps", "weight", "perplexity", "perplexity_others", "is_chosen"),
         ),
-        Panel("knn_copies", ("retrieval",), measured.copies),
+        Panel("knn_copies", ("retrieval",), measured.describe_copies),
     ),
 )
 
@@ -245,8 +249,8 @@ TESTS = Topic(
         Panel(
             "test_suites",
             ("test",),
-            measured.suites,
-            lambda f: pictures.bars(measured.paradigms(f), "paradigm", "accuracy", "Items passed, of the hardest paradigms", "%"),
+            measured.describe_suites,
+            lambda f: pictures.draw_bars(measured.select_paradigms(f), "paradigm", "accuracy", "Items passed, of the hardest paradigms", "%"),
             ("suite", "kind", "paradigm", "n_items", "accuracy", "accuracy_low", "accuracy_high", "mean_margin"),
         ),
     ),
@@ -259,29 +263,29 @@ READING = Topic(
         Panel(
             "perplexity",
             ("prediction",),
-            measured.perplexity,
-            lambda f: pictures.side_by_side(measured.parts(f), "part", {"perplexity": "model", "perplexity_ngram5": "5-grams"}, "Perplexity"),
+            measured.describe_perplexity,
+            lambda f: pictures.draw_side_by_side(measured.name_parts(f), "part", {"perplexity": "model", "perplexity_ngram5": "5-grams"}, "Perplexity"),
             ("corpus_id", "part", "n_positions", "perplexity", "accuracy", "mean_entropy", "perplexity_ngram3", "perplexity_ngram5"),
         ),
         Panel(
             "calibration",
             ("prediction",),
-            measured.calibration,
-            lambda f: pictures.curve(f, "confidence", "accuracy", ("Probability that the model gives", "How often it is right"), is_diagonal=True),
+            measured.describe_calibration,
+            lambda f: pictures.draw_curve(f, "confidence", "accuracy", ("Probability that the model gives", "How often it is right"), is_diagonal=True),
             ("lower", "upper", "n_positions", "confidence", "accuracy", "gap"),
         ),
         Panel(
             "abstention",
             ("prediction",),
-            measured.abstention,
-            lambda f: pictures.curve(f, "coverage", "accuracy", ("Positions where it answers", "How often it is right there")),
+            measured.describe_abstention,
+            lambda f: pictures.draw_curve(f, "coverage", "accuracy", ("Positions where it answers", "How often it is right there")),
             ("threshold", "n_answered", "coverage", "accuracy", "perplexity"),
         ),
         Panel(
             "model_against_ngram",
             ("ngram",),
-            measured.against_counts,
-            lambda f: pictures.side_by_side(
+            measured.describe_against_counts,
+            lambda f: pictures.draw_side_by_side(
                 f,
                 "matched_order",
                 {"perplexity": "model", "perplexity_ngram": "5-grams", "perplexity_mixed": "both"},
@@ -292,7 +296,7 @@ READING = Topic(
         Panel(
             "surprising_positions",
             ("prediction",),
-            measured.surprising,
+            measured.describe_surprises,
             None,
             ("text_before", "token", "top_token", "top_prob", "next_token", "next_token_rank", "surprisal", "document"),
             fixed={"n": 50},

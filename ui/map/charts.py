@@ -7,9 +7,9 @@ import altair as alt
 import polars as pl
 
 from atlas.address import Neuron
-from atlas.export.visible import visible
+from atlas.export.visible import visible_text
 from ui.charts import AnyChart
-from ui.map.labels import FONT, Area, Named, names, place
+from ui.map.labels import FONT, Area, NamedPoint, names, place
 
 WIDTH, HEIGHT = 600, 560
 """px, and pt in print; on a page it is as wide as there is room, and as high."""
@@ -41,8 +41,8 @@ def cells(density: pl.DataFrame, labelled: pl.DataFrame, area: Area, n_layers: i
         alt.Chart(density.with_columns(x2=pl.col("x") + pl.col("side"), y2=pl.col("y") + pl.col("side")))
         .mark_rect()
         .encode(
-            x=across(area),
-            y=up(area),
+            x=x_encoding(area),
+            y=y_encoding(area),
             x2="x2:Q",
             y2="y2:Q",
             color=layer_colour("mean_layer", "Mean layer", n_layers),
@@ -50,34 +50,34 @@ def cells(density: pl.DataFrame, labelled: pl.DataFrame, area: Area, n_layers: i
             tooltip=[alt.Tooltip("n_points:Q", title=things, format=","), alt.Tooltip("mean_layer:Q", title="mean layer", format=".1f")],
         )
     )
-    named = [Named(x, y, names(tokens)) for x, y, tokens in labelled.select("x", "y", "tokens").iter_rows()]
-    return framed([squares.add_params(brush()), *letters(named, area, dress)], dress)
+    named = [NamedPoint(x, y, names(tokens)) for x, y, tokens in labelled.select("x", "y", "tokens").iter_rows()]
+    return frame_layers([squares.add_params(brush()), *letters(named, area, dress)], dress)
 
 
 def points(rows: pl.DataFrame, area: Area, n_layers: int, dress: Dress = LIGHT, href: Callable[[dict[str, object]], str | None] = lambda _: None) -> AnyChart:
     """Draw rows of map_points, one mark each, its layer as colour, named where there is room; `href`: where a row leads."""
     shown = rows.select("x", "y", "layer").with_columns(
         pl.Series("name", [name_of(row) for row in rows.iter_rows(named=True)], dtype=pl.String),
-        pl.Series("tokens", [" · ".join(visible(t) for t in found or []) for found in rows["tokens"].to_list()], dtype=pl.String),
+        pl.Series("tokens", [" · ".join(visible_text(t) for t in found or []) for found in rows["tokens"].to_list()], dtype=pl.String),
         pl.Series("href", [href(row) for row in rows.iter_rows(named=True)], dtype=pl.String),
     )
     marks = alt.Chart(shown).mark_circle(size=45, opacity=0.75).encode(
-        x=across(area),
-        y=up(area),
+        x=x_encoding(area),
+        y=y_encoding(area),
         color=layer_colour("layer", "Layer", n_layers),
         tooltip=[alt.Tooltip("name:N", title="point"), alt.Tooltip("tokens:N", title="promotes")],
         **({"href": alt.Href("href:N")} if shown["href"].null_count() < shown.height else {}),
     )  # fmt: skip
-    named = [Named(x, y, [f"{name} {first}", name]) for x, y, name, first in zip(rows["x"], rows["y"], shown["name"], first_names(rows), strict=True)]
-    return framed([marks.add_params(brush()), *letters(named, area, dress, above=10)], dress)
+    named = [NamedPoint(x, y, [f"{name} {first}", name]) for x, y, name, first in zip(rows["x"], rows["y"], shown["name"], first_names(rows), strict=True)]
+    return frame_layers([marks.add_params(brush()), *letters(named, area, dress, above=10)], dress)
 
 
-def with_found(chart: AnyChart, rows: pl.DataFrame, area: Area) -> AnyChart:
+def add_found_rings(chart: AnyChart, rows: pl.DataFrame, area: Area) -> AnyChart:
     """Draw rows of map_found as rings upon a chart of the map; those outside the area are left out."""
     inside = rows.filter(pl.col("x").is_between(area.x_min, area.x_max), pl.col("y").is_between(area.y_min, area.y_max))
     shown = inside.select("x", "y").with_columns(pl.Series("name", [name_of(row) for row in inside.iter_rows(named=True)], dtype=pl.String))
     rings = alt.Chart(shown).mark_point(size=160, strokeWidth=3, color=FOUND, filled=False, opacity=1).encode(
-        x=across(area), y=up(area), tooltip=[alt.Tooltip("name:N", title="found")]
+        x=x_encoding(area), y=y_encoding(area), tooltip=[alt.Tooltip("name:N", title="found")]
     )  # fmt: skip
     return chart if shown.is_empty() else chart + rings
 
@@ -92,7 +92,7 @@ def first_names(rows: pl.DataFrame) -> list[str]:
     return [(names(found[:1]) or [""])[0] for found in (tokens or [] for tokens in rows["tokens"].to_list())]
 
 
-def letters(named: Sequence[Named], area: Area, dress: Dress, above: float = 0) -> list[alt.Chart]:
+def letters(named: Sequence[NamedPoint], area: Area, dress: Dress, above: float = 0) -> list[alt.Chart]:
     """Draw names for each of the widths, of which the chart shows one by its own; and beneath, the same letters drawn wide in the paper's colour."""
     of_width = {f"at_{width}": [label.text for label in place(named, area, width, HEIGHT, above=above)] for width in FITTED}
     shown = pl.DataFrame({"x": [float(n.x) for n in named], "y": [float(n.y) for n in named], **of_width}, schema_overrides=dict.fromkeys(of_width, pl.String))
@@ -102,7 +102,7 @@ def letters(named: Sequence[Named], area: Area, dress: Dress, above: float = 0) 
         alt.Chart(shown)
         .transform_calculate(label=f"width < {FITTED[0]} ? '' : width < {FITTED[1]} ? {narrow} : width < {FITTED[2]} ? {middle} : {wide}")
         .transform_filter("datum.label != ''")
-        .encode(x=across(area), y=up(area), text="label:N")
+        .encode(x=x_encoding(area), y=y_encoding(area), text="label:N")
     )
     halo = base.mark_text(color=dress.paper, stroke=dress.paper, strokeWidth=3, strokeOpacity=0.85, fontSize=FONT, dy=-above)
     return [halo, base.mark_text(color=dress.ink, fontSize=FONT, dy=-above)]
@@ -117,11 +117,11 @@ BARE = alt.Axis(labels=False, ticks=False, grid=False, title=None, domain=False)
 """Without numbers: coordinates have no unit."""
 
 
-def across(area: Area) -> alt.X:
+def x_encoding(area: Area) -> alt.X:
     return alt.X("x:Q", axis=BARE, scale=alt.Scale(domain=[area.x_min, area.x_max], nice=False, zero=False))
 
 
-def up(area: Area) -> alt.Y:
+def y_encoding(area: Area) -> alt.Y:
     return alt.Y("y:Q", axis=BARE, scale=alt.Scale(domain=[area.y_min, area.y_max], nice=False, zero=False))
 
 
@@ -131,5 +131,5 @@ def layer_colour(column: str, title: str, n_layers: int) -> alt.Color:
     return alt.Color(f"{column}:Q", title=title, scale=alt.Scale(domain=[0, max(n_layers - 1, 1)], range=LAYERS, interpolate="lab"), legend=legend)
 
 
-def framed(layers: Sequence[alt.Chart], dress: Dress) -> AnyChart:
+def frame_layers(layers: Sequence[alt.Chart], dress: Dress) -> AnyChart:
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, view=alt.ViewBackground(fill=dress.paper, stroke=dress.edge))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from unicodedata import east_asian_width
 
-from atlas.export.visible import SPACE, visible
+from atlas.export.visible import SPACE, visible_text
 
 FONT, LINE, GAP = 11, 16, 8
 """px of a name's letters, of the room for a line, and between two names in one."""
@@ -38,7 +38,7 @@ class Box(NamedTuple):
         return self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
 
 
-class Named(NamedTuple):
+class NamedPoint(NamedTuple):
     """Something at a place in the plane, and what it may be called: the first name that fits."""
 
     x: float
@@ -53,7 +53,7 @@ class Label(NamedTuple):
     box: Box | None
 
 
-def place(things: Sequence[Named], area: Area, width: float, height: float, *, above: float = 0) -> list[Label]:
+def place(things: Sequence[NamedPoint], area: Area, width: float, height: float, *, above: float = 0) -> list[Label]:
     """Choose a name for each thing, those first that come first; its middle is `above` px above the thing.
 
     A chart that is wider and as high has room for them too.
@@ -61,14 +61,16 @@ def place(things: Sequence[Named], area: Area, width: float, height: float, *, a
     taken: list[Box] = []
     found = []
     for thing in things:
-        label = next((label for name in thing.names if name and is_free(label := put(name, thing, area, width, height, above), taken, width, height)), None)
+        label = next(
+            (label for name in thing.names if name and is_free(label := place_label(name, thing, area, width, height, above), taken, width, height)), None
+        )
         if label is not None and label.box is not None:
             taken.append(label.box)
         found.append(label or Label("", None))
     return found
 
 
-def put(name: str, thing: Named, area: Area, width: float, height: float, above: float) -> Label:
+def place_label(name: str, thing: NamedPoint, area: Area, width: float, height: float, above: float) -> Label:
     across = (thing.x - area.x_min) / (area.x_max - area.x_min) * width
     down = (area.y_max - thing.y) / (area.y_max - area.y_min) * height - above
     half = (width_of(name) + GAP) / 2
@@ -98,8 +100,8 @@ def names(tokens: Sequence[str | None]) -> list[str]:
 
     Words come before pieces of words, and what has no text or is no whole character is left out.
     """
-    ordered = sorted((token for token in tokens if token is not None and not is_broken(token)), key=lambda token: not is_word(token))
-    shown = [shortened(visible(token)).removeprefix(SPACE) or SPACE for token in ordered]
+    ordered = sorted((token for token in tokens if token is not None and not is_partial_character(token)), key=lambda token: not is_word(token))
+    shown = [shorten_token(visible_text(token)).removeprefix(SPACE) or SPACE for token in ordered]
     return [" · ".join(shown[:n]) for n in (2, 1) if len(shown) >= n]
 
 
@@ -108,10 +110,10 @@ def is_word(token: str) -> bool:
     return token[:1].isspace() and len(token.strip()) > 2 and token.strip().isalpha()
 
 
-def is_broken(token: str) -> bool:
+def is_partial_character(token: str) -> bool:
     """Tell whether a token is bytes that are no whole character: spelt out, or U+FFFD where an earlier release read them."""
     return "\ufffd" in token or (token.strip().startswith("⟨") and token.endswith("⟩"))
 
 
-def shortened(token: str) -> str:
+def shorten_token(token: str) -> str:
     return token if len(token) <= LONGEST else f"{token[: LONGEST - 1]}…"

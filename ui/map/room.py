@@ -41,15 +41,15 @@ CELL_COLUMNS = ["tokens", "n_points", "mean_layer", "lowest_layer", "highest_lay
 
 
 def choose_layout() -> str:
-    return asked.word("What is placed", "layout", list(LAYOUTS))
+    return asked.ask_word("What is placed", "layout", list(LAYOUTS))
 
 
 def choose_layer() -> int | None:
     """Ask for a layer; None takes all."""
-    return asked.number("Layer", "map_layer", value=None, placeholder="all", width=140)
+    return asked.ask_whole_number("Layer", "map_layer", value=None, placeholder="all", width=140)
 
 
-def whole(layout: str) -> Area | None:
+def layout_extent(layout: str) -> Area | None:
     """Compute the extent of a layout; None if there is none."""
     squares = data.ask("map_density", layout=layout).frame
     if squares.is_empty():
@@ -58,7 +58,7 @@ def whole(layout: str) -> Area | None:
     return Area(float(x.min()), float(x.max() + side), float(y.min()), float(y.max() + side))
 
 
-def chosen() -> Area | None:
+def read_area() -> Area | None:
     """Read the area from the address; None if it has none. Raises AtlasError for what is no area."""
     text = st.query_params.get("area", "")
     if not text:
@@ -72,7 +72,7 @@ def chosen() -> Area | None:
     return area
 
 
-def go(area: Area | None) -> None:
+def go_to_area(area: Area | None) -> None:
     """Look at an area, None for all: it stands in the address, so that a link restores it."""
     if area is None:
         st.query_params.pop("area", None)
@@ -80,14 +80,14 @@ def go(area: Area | None) -> None:
         st.query_params["area"] = ",".join(f"{edge:.6g}" for edge in area)
 
 
-def brushed(key: str) -> None:
+def open_brushed_area(key: str) -> None:
     """Go to the area that was drawn on the chart of that key."""
     drawn = st.session_state[key].selection.get("area") or {}
     if "x" in drawn and "y" in drawn:
-        go(Area(*sorted(drawn["x"]), *sorted(drawn["y"])))
+        go_to_area(Area(*sorted(drawn["x"]), *sorted(drawn["y"])))
 
 
-def wider(area: Area, everything: Area) -> Area | None:
+def widen_area(area: Area, everything: Area) -> Area | None:
     """Double the width and height of an area about the same middle; None if that is all."""
     width, height = area.x_max - area.x_min, area.y_max - area.y_min
     out = Area(area.x_min - width / 2, area.x_max + width / 2, area.y_min - height / 2, area.y_max + height / 2)
@@ -96,11 +96,11 @@ def wider(area: Area, everything: Area) -> Area | None:
 
 
 def buttons(area: Area | None, everything: Area) -> None:
-    st.button("Zoom out", icon=":material/zoom_out:", disabled=area is None, on_click=lambda: go(wider(area or everything, everything)))
-    st.button("Whole map", icon=":material/zoom_out_map:", disabled=area is None, on_click=go, args=(None,))
+    st.button("Zoom out", icon=":material/zoom_out:", disabled=area is None, on_click=lambda: go_to_area(widen_area(area or everything, everything)))
+    st.button("Whole map", icon=":material/zoom_out_map:", disabled=area is None, on_click=go_to_area, args=(None,))
 
 
-def looked_for(layout: str, layer: int | None) -> data.Answer | None:
+def find_on_map(layout: str, layer: int | None) -> data.Answer | None:
     """Find where the address or token in the search field lies; None if nothing is looked for. Raises AtlasError for what this model does not have."""
     text = st.text_input("Find on the map", key="find", bind="query-params", placeholder="L20N100 or a token", width=220).strip().replace(SPACE, " ")
     if not text:
@@ -126,9 +126,9 @@ def show(layout: str, layer: int | None, area: Area | None, everything: Area, n_
     density = data.ask("map_density", layout=layout, layer=layer, **edges)
     n, shown, things = int(density.frame["n_points"].sum()), area or everything, THINGS[layout]
     if found is not None:
-        st.text(said_of(found, things, shown))
+        st.text(describe_found(found, things, shown))
     if not n:
-        blocks.empty(f"No {things} lie in this area.")
+        blocks.explain_empty(f"No {things} lie in this area.")
         return
     key, dress = f"map-{layout}-{layer}-{area}", map_charts.DARK if st.context.theme.type == "dark" else map_charts.LIGHT
     rings = None if found is None else found.frame
@@ -144,7 +144,7 @@ def show(layout: str, layer: int | None, area: Area | None, everything: Area, n_
     else:
         answer = data.ask("map_points", layout=layout, layer=layer, n=MOST_POINTS, **edges)
         st.text(f"{n:,} {things}. Draw a rectangle on the map to look closer; a point opens what it is.")
-        draw(lambda d: map_charts.points(answer.frame, shown, n_layers, d, leads), rings, shown, dress, answer, key)
+        draw(lambda d: map_charts.points(answer.frame, shown, n_layers, d, point_href), rings, shown, dress, answer, key)
         columns = VALUE_COLUMNS if layout == "value" else STATE_COLUMNS
     if found is not None and not found.frame.is_empty():
         st.subheader("What was found")
@@ -155,7 +155,7 @@ def show(layout: str, layer: int | None, area: Area | None, everything: Area, n_
     blocks.grid(answer.frame.select(columns), answer.frame, f"{key}-rows", answer.title, answer.columns, height=400)
 
 
-def said_of(found: data.Answer, things: str, shown: Area) -> str:
+def describe_found(found: data.Answer, things: str, shown: Area) -> str:
     """Describe how many were found, and how many of them lie elsewhere."""
     n = found.frame.height
     inside = found.frame.filter(found.frame["x"].is_between(shown.x_min, shown.x_max) & found.frame["y"].is_between(shown.y_min, shown.y_max)).height
@@ -164,7 +164,7 @@ def said_of(found: data.Answer, things: str, shown: Area) -> str:
     return f"{n:,} found, ringed in green{'' if inside == n else f'; {n - inside:,} of them lie outside this area'}."
 
 
-def leads(row: dict[str, object]) -> str | None:
+def point_href(row: dict[str, object]) -> str | None:
     """Write the address that a point leads to; None if nowhere."""
     link = links.of_row(row)
     return None if link is None else links.href(link)
@@ -174,6 +174,6 @@ def draw(
     of_dress: Callable[[map_charts.Dress], charts.AnyChart], rings: pl.DataFrame | None, shown: Area, dress: map_charts.Dress, answer: data.Answer, key: str
 ) -> None:
     """Show a chart to draw on: the rectangle becomes the area looked at. On paper it is light whatever the page is."""
-    screen, paper = (made if rings is None else map_charts.with_found(made, rings, shown) for made in map(of_dress, (dress, map_charts.LIGHT)))
-    st.altair_chart(screen, key=key, width="stretch", on_select=lambda: brushed(key), selection_mode="area", alt=answer.title)
+    screen, paper = (made if rings is None else map_charts.add_found_rings(made, rings, shown) for made in map(of_dress, (dress, map_charts.LIGHT)))
+    st.altair_chart(screen, key=key, width="stretch", on_select=lambda: open_brushed_area(key), selection_mode="area", alt=answer.title)
     blocks.take_away(answer, key, paper)

@@ -50,16 +50,16 @@ class View:
         }  # fmt: skip
         return {name: str(value) for name, value in given.items() if value is not None}
 
-    def but(self, **changes: Any) -> "View":
+    def with_changes(self, **changes: Any) -> "View":
         return replace(self, **changes)
 
-    def switched(self, address: str, form: str | None) -> "View":
+    def with_switch(self, address: str, form: str | None) -> "View":
         """Copy the view with a neuron or head switched otherwise: form is what follows its address, '' for 0; None leaves it as it is."""
         kept = tuple(switch for switch in self.off if address_of(switch) != address)
-        return self.but(off=kept if form is None else (*kept, address + form))
+        return self.with_changes(off=kept if form is None else (*kept, address + form))
 
 
-def read(parameters: Mapping[str, str]) -> View:
+def read_view(parameters: Mapping[str, str]) -> View:
     """Read the view from an address's parameters.
 
     Raises AtlasError for parameters that say nothing of the kind, and where they ask for a position and a prompt at once.

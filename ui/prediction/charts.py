@@ -4,7 +4,7 @@ import altair as alt
 import polars as pl
 
 from atlas.address import Neuron
-from atlas.export.visible import visible
+from atlas.export.visible import visible_text
 from atlas.papers.charts import DASHES, MARKERS, OKABE_ITO
 from ui.charts import PANEL, AnyChart
 
@@ -15,7 +15,7 @@ TOKENS = ("candidate", "final", "next")
 """What the tokens are called that dominant_sub_updates scores."""
 
 
-def followed(trace: pl.DataFrame) -> pl.DataFrame:
+def select_target_series(trace: pl.DataFrame) -> pl.DataFrame:
     """Select from prediction_trace the columns layer, series, rank, prob at resid_post.
 
     The next token is left out where there is none, or where it is the final one.
@@ -29,13 +29,13 @@ def followed(trace: pl.DataFrame) -> pl.DataFrame:
 
 
 def part(after: pl.DataFrame, which: str) -> pl.DataFrame:
-    name = f"{which} {visible(after[f'{which}_token'][0])}"
+    name = f"{which} {visible_text(after[f'{which}_token'][0])}"
     return after.select("layer", pl.lit(name).alias("series"), pl.col(f"{which}_token_rank").alias("rank"), pl.col(f"{which}_token_prob").alias("prob"))
 
 
 def ranks(trace: pl.DataFrame) -> AnyChart:
     """Draw the rank of the final and the next token after each layer."""
-    rows = followed(trace)
+    rows = select_target_series(trace)
     worst = max(10, *rows["rank"])
     scale = alt.Scale(type="log", domain=[worst, 1], nice=False)
     axis = alt.Axis(format=",", values=[10**i for i in range(len(str(worst)))])
@@ -44,7 +44,7 @@ def ranks(trace: pl.DataFrame) -> AnyChart:
 
 def probs(trace: pl.DataFrame) -> AnyChart:
     """Draw the probability of the final and the next token after each layer."""
-    return over_layers(followed(trace), alt.Y("prob:Q", title="Probability", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=5)))
+    return over_layers(select_target_series(trace), alt.Y("prob:Q", title="Probability", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=5)))
 
 
 def over_layers(rows: pl.DataFrame, y: alt.Y) -> AnyChart:

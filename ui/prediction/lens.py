@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from atlas.export.visible import visible, visible_line
+from atlas.export.visible import visible_line, visible_text
 from schema.terms import SITES
-from ui.tokens import COLOURS, LEFTWARD, UNSEEN, in_order, shade, unseen
+from ui.tokens import COLOURS, LEFTWARD, UNSEEN, in_order, screen_reader_text, shade
 
 Row = Mapping[str, Any]
 
@@ -83,10 +83,10 @@ def passage(tokens: Iterable[Row], href: Href = lambda _: None) -> str:
         kinds.append(" ".join(kind for kind, is_so in marks.items() if is_so))
         is_read = is_read and not row["is_asked"]
     spans = [piece(row["token"], kind, href(row)) for row, kind in zip(rows, kinds, strict=True)]
-    return f'<div class="lens"><div class="passage">{running([row["token"] for row in rows], spans, kinds)}</div></div>'
+    return f'<div class="lens"><div class="passage">{write_running_text([row["token"] for row in rows], spans, kinds)}</div></div>'
 
 
-def shaded(tokens: Iterable[Row], column: str, largest: float, number: Callable[[float], str], href: Href = lambda _: None) -> str:
+def shade_tokens(tokens: Iterable[Row], column: str, largest: float, number: Callable[[float], str], href: Href = lambda _: None) -> str:
     """Write running text with a number behind each token that has one in a column, and its shade of `largest`; the token asked for in a frame."""
     rows, spans = list(tokens), []
     kinds = ["asked" if row["is_asked"] else "" for row in rows]
@@ -94,20 +94,20 @@ def shaded(tokens: Iterable[Row], column: str, largest: float, number: Callable[
         value = row[column]
         shown = "" if value is None else f' style="background:{shade(value, largest)}"'
         spans.append(piece(row["token"], kind, href(row), shown) + ("" if value is None else f"<sup>{escape(number(value))}</sup>"))
-    return f'<div class="lens"><div class="passage">{running([row["token"] for row in rows], spans, kinds)}</div></div>'
+    return f'<div class="lens"><div class="passage">{write_running_text([row["token"] for row in rows], spans, kinds)}</div></div>'
 
 
-def running(tokens: Sequence[str], spans: Sequence[str], kinds: Sequence[str]) -> str:
+def write_running_text(tokens: Sequence[str], spans: Sequence[str], kinds: Sequence[str]) -> str:
     """Write running text. What the looks of a token's kinds say is said in words too."""
-    return in_order(tokens, spans, [unseen(", ".join(SPOKEN[word] for word in kind.split() if word in SPOKEN)) for kind in kinds])
+    return in_order(tokens, spans, [screen_reader_text(", ".join(SPOKEN[word] for word in kind.split() if word in SPOKEN)) for kind in kinds])
 
 
 def piece(text: str, kind: str, href: str | None, style: str = "") -> str:
     """Write a token of a text, by itself in its direction of writing."""
-    return linked(f'<bdi class="{kind}"{style}>{escape(visible_line(text))}</bdi>', href)
+    return link_html(f'<bdi class="{kind}"{style}>{escape(visible_line(text))}</bdi>', href)
 
 
-def linked(html: str, href: str | None) -> str:
+def link_html(html: str, href: str | None) -> str:
     return html if href is None else f'<a href="{escape(href, quote=True)}">{html}</a>'
 
 
@@ -120,7 +120,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], caption: str = ""
 
 
 def token(text: str, href: str | None = None) -> str:
-    return linked(f'<bdi class="token">{escape(visible(text))}</bdi>', href)
+    return link_html(f'<bdi class="token">{escape(visible_text(text))}</bdi>', href)
 
 
 def outcome(last: Row, facts: Iterable[str]) -> str:
@@ -136,7 +136,7 @@ def outcome(last: Row, facts: Iterable[str]) -> str:
     return f'<div class="lens"><div class="said">{said}</div><div>{" · ".join(f"<bdi>{escape(visible_line(f))}</bdi>" for f in facts)}</div></div>'
 
 
-def scored(mid: Row) -> str:
+def list_scored_tokens(mid: Row) -> str:
     """List the tokens that sub-updates of a layer are scored for, from its row of prediction_trace at resid_mid."""
     named = {"candidate (leads at resid_mid)": mid["top_token"], "final": mid["final_token"], "next": mid["next_token"]}
     return f'<div class="lens said">{" · ".join(f"{name} {token(text)}" for name, text in named.items() if text is not None)}</div>'
@@ -152,7 +152,7 @@ def events(rows: Iterable[Row], href: Callable[[int], str]) -> str:
     heads = ["Layer", "Event", "Token", "Rank before", "Rank after", "Probability before", "Probability after", "Its input token"]
     cells = [
         [
-            linked(f"L{e['layer']}", href(e["layer"])), f"{SIGNS[e['event'], e['is_counted']]} {e['event']}", token(e["token"]), f"{e['rank_before']:,}",
+            link_html(f"L{e['layer']}", href(e["layer"])), f"{SIGNS[e['event'], e['is_counted']]} {e['event']}", token(e["token"]), f"{e['rank_before']:,}",
             f"{e['rank_after']:,}", f"{e['prob_before']:.4f}", "" if e["prob_after"] is None else f"{e['prob_after']:.4f}",
             "yes" if e["is_input_token"] else "no",
         ]
@@ -165,12 +165,12 @@ def sentence(events: Iterable[Row], trace: Iterable[Row]) -> str:
     """Describe from which layer on the final token leads after every block, and which FFNs settle it or take candidates down."""
     leads = [row["final_token_rank"] == 1 for row in trace if row["site"] == "resid_post"]
     first = next((i for i in range(len(leads)) if all(leads[i:])), None)
-    said = f"The final token {led(first, len(leads)) if any(leads) else 'never leads after a block'}."
+    said = f"The final token {describe_lead(first, len(leads)) if any(leads) else 'never leads after a block'}."
     fallen = [event["layer"] for event in events if event["event"] == "elimination"]
     return said + (f" FFNs take a candidate down in {'layers' if len(fallen) > 1 else 'layer'} {', '.join(map(str, fallen))}." if fallen else "")
 
 
-def led(first: int | None, n_layers: int) -> str:
+def describe_lead(first: int | None, n_layers: int) -> str:
     """Describe after which blocks a token leads for good; `first`: the first of them, None where it does not in the end."""
     if first is None:
         return "does not lead after the last block"
@@ -190,7 +190,7 @@ def grid(trace: Iterable[Row], signs: Mapping[tuple[int, str], str], href: Calla
         to = href(layer)
         row = "".join(cell(cells.get((layer, site)), signs.get((layer, site), ""), to) for site in SITES)
         kind = ' class="opened"' if layer == opened else ""
-        lines.append(f'<tr{kind}><th scope="row">{linked(f"L{layer}", to)}</th>{row}</tr>')
+        lines.append(f'<tr{kind}><th scope="row">{link_html(f"L{layer}", to)}</th>{row}</tr>')
     caption = "".join(f"<div>{sign} {escape(meaning)}</div>" for sign, meaning in LEGEND.items() if sign == "bold" or sign in signs.values())
     body = f"<caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody>"
     return f'<div class="lens wide grid"><table>{body}</table></div>'
@@ -201,8 +201,8 @@ def cell(row: Row | None, sign: str, href: str) -> str:
         return "<td></td>"
     # only numbers and addresses in attributes: the browser's sanitiser drops one whose text looks like markup
     final = ' class="final"' if row["final_token_rank"] == 1 else ""
-    shown = f'<span class="prob">{percent(row["top_prob"])}</span>{f"{sign} " if sign else ""}<bdi>{escape(visible(row["top_token"]))}</bdi>'
-    shown += unseen("the final prediction") if final else ""
+    shown = f'<span class="prob">{percent(row["top_prob"])}</span>{f"{sign} " if sign else ""}<bdi>{escape(visible_text(row["top_token"]))}</bdi>'
+    shown += screen_reader_text("the final prediction") if final else ""
     return f'<td{final} style="background:{shade(row["top_prob"], 1.0)}"><a tabindex="-1" href="{escape(href, quote=True)}">{shown}</a></td>'
 
 

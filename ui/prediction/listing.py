@@ -15,12 +15,12 @@ NO_TRACE = "No position of this atlas has been traced yet."
 
 def show() -> None:
     if not data.status().corpora["n_traced"].sum():
-        blocks.empty(NO_TRACE, "atlas ingest NAME.duckdb --model … --corpus … --trace 300")
+        blocks.explain_empty(NO_TRACE, "atlas ingest NAME.duckdb --model … --corpus … --trace 300")
         return
     words = st.text_input("Text contains", key="words", bind="query-params", placeholder="any text").strip(" ")
     found = data.ask("traced_positions", words=words or None, n=N_LISTED)
     if found.frame.is_empty():
-        blocks.empty("No traced position has this in the text before it.")
+        blocks.explain_empty("No traced position has this in the text before it.")
         return
     rows, right = found.frame, found.frame["is_right"].drop_nulls()
     first = f"The first {N_LISTED:,} of them" if rows.height == N_LISTED else f"{rows.height:,} positions"
@@ -33,10 +33,10 @@ def show() -> None:
 def line(row: dict[str, object]) -> list[str]:
     """Build the cells of a position, its text the link."""
     tokens, kinds = [str(row["text_before"])[-60:], str(row["token"])], ["", "asked"]
-    text = lens.running(tokens, [lens.piece(token, kind, None) for token, kind in zip(tokens, kinds, strict=True)], kinds)
+    text = lens.write_running_text(tokens, [lens.piece(token, kind, None) for token, kind in zip(tokens, kinds, strict=True)], kinds)
     follows = row["next_token"] is not None
     return [
-        lens.linked(text, hrefs.of_position(int(str(row["position_id"])))),
+        lens.link_html(text, hrefs.of_position(int(str(row["position_id"])))),
         lens.token(str(row["final_token"])),
         f"{row['final_prob']:.3f}",
         lens.token(str(row["next_token"])) if follows else "",

@@ -25,13 +25,13 @@ N_TOKENS = 10
 
 def panel(run: Run) -> None:
     st.header("What does switching change?")
-    compared = run.of("compare").filter(arm_id=1)
+    compared = run.read_rows("compare").filter(arm_id=1)
     here = compared.row(by_predicate=pl.col("index") == run.index, named=True)
     st.text(sentence(here))
-    st.html(leading(run.of("leading", run.index, N_TOKENS)))
+    st.html(tabulate_next_tokens(run.read_rows("leading_tokens", run.index, N_TOKENS)))
     tokens = [{**row, "is_asked": row["index"] == run.index} for row in compared.iter_rows(named=True)]
     st.text("KL divergence from the unswitched distribution after each token, in nats:")
-    st.html(lens.shaded(tokens, "kl_from_base", max(1.0, *(t["kl_from_base"] for t in tokens)), lambda kl: f"{kl:.2f}"))
+    st.html(lens.shade_tokens(tokens, "kl_from_base", max(1.0, *(t["kl_from_base"] for t in tokens)), lambda kl: f"{kl:.2f}"))
 
 
 def sentence(here: dict[str, Any]) -> str:
@@ -39,12 +39,13 @@ def sentence(here: dict[str, Any]) -> str:
     if here["is_as_base"]:
         return "Nothing: not a bit of any state is other than without the switches."
     return (
-        f"The log-probability of the prediction changes by {waterfall.signed(here['answer_logprob_change'])} nats, and its rank is {here['answer_rank']:,}; "
+        f"The log-probability of the prediction changes by {waterfall.format_signed(here['answer_logprob_change'])} nats, "
+        f"and its rank is {here['answer_rank']:,}; "
         f"the distribution moves by {here['kl_from_base']:.4g} nats (KL)."
     )
 
 
-def leading(tokens: pl.DataFrame) -> str:
+def tabulate_next_tokens(tokens: pl.DataFrame) -> str:
     """Tabulate the most likely next tokens without and with the switches, side by side."""
     base, arm = (tokens.filter(arm_id=k).sort("rank").to_dicts() for k in (0, 1))
     rows = [[str(one["rank"]), *cells(one), *cells(other)] for one, other in zip(base, arm, strict=True)]
@@ -69,33 +70,33 @@ STRONGER = {Neuron: ("max", "=max*1"), Head: ("×2", "*=2")}
 
 def show(view: View) -> None:
     frame.title("Prediction of a prompt")
-    run = ran(view)
+    run = find_or_run(view)
     if run is None:
         return
     base, *arms = [source(view, run, arm) for arm in range(2 if view.off else 1)]
     st.text("Each token is a link to what is predicted after it; the number behind it is the probability of that.")
     st.html(prompt(view, run))
-    st.html(switched(view))
+    st.html(list_switches(view))
     if arms:
-        blocks.part(panel, run)
+        blocks.draw_part(panel, run)
     panels.show([base, *arms], lambda component: switches(view, component))
 
 
-def ran(view: View) -> Run | None:
+def find_or_run(view: View) -> Run | None:
     """Find the run that the address asks for, or start it; None where it must be asked for by hand, or has been cancelled."""
     key = traces.key_of(view)
-    if (run := traces.kept().get(key, data.atlas())) is not None:
+    if (run := traces.run_cache().get(key, data.atlas())) is not None:
         return run
-    if why := traces.lacking():
-        blocks.empty(why, INSTALL)
+    if why := traces.explain_no_model():
+        blocks.explain_empty(why, INSTALL)
         return None
     if traces.may_run(key):
         watch(key)
-    st.html(f'<div class="lens">{lens.piece(key.prompt, "passage", None)}</div>' + switched(view))
+    st.html(f'<div class="lens">{lens.piece(key.prompt, "passage", None)}</div>' + list_switches(view))
     if (fault := traces.fault_of(key)) is not None:
         blocks.failure(AtlasError(fault))
     else:
-        blocks.empty(NOT_RUN)
+        blocks.explain_empty(NOT_RUN)
     st.button("Run", type="primary", on_click=traces.allow, args=(key.prompt,))
     return None
 
@@ -107,7 +108,7 @@ def watch(key: Key) -> None:
 
     def progress(said: dict[str, Any]) -> None:
         # whoever has gone, or pressed Cancel, leaves here: that closes the request, which ends the work
-        bar.progress(min(1.0, float(said.get("share", 0.0))), told(said))
+        bar.progress(min(1.0, float(said.get("share", 0.0))), describe_progress(said))
 
     try:
         traces.run(key, progress)
@@ -116,7 +117,7 @@ def watch(key: Key) -> None:
     st.rerun()
 
 
-def told(said: dict[str, Any]) -> str:
+def describe_progress(said: dict[str, Any]) -> str:
     """Word what a line of the model process says, for people."""
     if "waiting" in said:
         return f"In line: {said['waiting']} before this one."
@@ -130,7 +131,7 @@ def source(view: View, run: Run, arm: int) -> Source:
     def ask(name: str, **arguments: object) -> data.Answer:
         q = question(name)
         bound = bind(q, (), arguments)
-        return data.Answer(q.sentence, run.of("ask", name, **arguments), statement(q, bound), q.columns, name, bound)
+        return data.Answer(q.sentence, run.read_rows("ask", name, **arguments), statement(q, bound), q.columns, name, bound)
 
     def take_away(answer: data.Answer, key: str, chart: charts.AnyChart | None = None, drawn: figures.Made | None = None) -> None:
         with st.container(horizontal=True, gap="small"):
@@ -139,12 +140,12 @@ def source(view: View, run: Run, arm: int) -> Source:
                 st.code(python_of(view, run, answer), language="python", wrap_lines=True)
                 st.code(command_of(view, run), language=None, wrap_lines=True)
             blocks.offer(blocks.files(answer, chart), key)
-            if made := blocks.drawing(chart, drawn):
+            if made := blocks.choose_drawing(chart, drawn):
                 # the question alone is the same of every prompt
                 figures.offer(replace(answer, sql=python_of(view, run, answer)), key, made)
 
     def reading() -> data.Answer:
-        rows = run.of("positions").filter(arm_id=arm).with_columns(is_asked=pl.col("index") == run.index)
+        rows = run.read_rows("positions").filter(arm_id=arm).with_columns(is_asked=pl.col("index") == run.index)
         return data.Answer(READING, rows, f"FROM ({POSITIONS.strip()}) AS p WHERE p.arm_id = {arm} ORDER BY p.index")
 
     return Source(view, position, ask, take_away, reading, key=f"arm{arm}-")
@@ -164,21 +165,21 @@ def command_of(view: View, run: Run) -> str:
 
 def prompt(view: View, run: Run) -> str:
     """Write the prompt's tokens, each a link to what is predicted after it, with the probability of that."""
-    tokens = [{**row, "is_asked": row["index"] == run.index} for row in run.of("positions").filter(arm_id=0).iter_rows(named=True)]
+    tokens = [{**row, "is_asked": row["index"] == run.index} for row in run.read_rows("positions").filter(arm_id=0).iter_rows(named=True)]
 
     def href(row: lens.Row) -> str:
         # the last by its own name, so that it is one address
-        return hrefs.of_view(view.but(index=-1 if row["index"] == len(tokens) - 1 else row["index"], head=None))
+        return hrefs.of_view(view.with_changes(index=-1 if row["index"] == len(tokens) - 1 else row["index"], head=None))
 
-    return lens.shaded(tokens, "final_prob", 1.0, lambda prob: f"{prob:.0%}", href)
+    return lens.shade_tokens(tokens, "final_prob", 1.0, lambda prob: f"{prob:.0%}", href)
 
 
-def switched(view: View) -> str:
+def list_switches(view: View) -> str:
     """List what is switched, each with a link that leaves it as it is."""
     if not view.off:
         return '<div class="lens">Nothing is switched. Beside each neuron and head below stand links that do.</div>'
-    each = [f"{lens.linked(switch, hrefs.of_component(where(switch)))} {to_switch(view, where(switch), None, 'as is')}" for switch in view.off]
-    return f'<div class="lens said">Switched: {" · ".join(each)} · {lens.linked("all as they are", hrefs.of_view(view.but(off=())))}</div>'
+    each = [f"{lens.link_html(switch, hrefs.of_component(where(switch)))} {to_switch(view, where(switch), None, 'as is')}" for switch in view.off]
+    return f'<div class="lens said">Switched: {" · ".join(each)} · {lens.link_html("all as they are", hrefs.of_view(view.with_changes(off=())))}</div>'
 
 
 def where(switch: str) -> Neuron | Head:
@@ -195,5 +196,5 @@ def switches(view: View, component: Neuron | Head) -> str:
 
 
 def to_switch(view: View, component: Neuron | Head, form: str | None, name: str) -> str:
-    to = hrefs.of_view(view.switched(str(component), form))
+    to = hrefs.of_view(view.with_switch(str(component), form))
     return f'<a class="go" href="{to.replace("&", "&amp;")}" aria-label="{component} {name}">{name}</a>'

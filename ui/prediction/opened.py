@@ -27,64 +27,74 @@ def panel(source: Source, layer: int, trace: pl.DataFrame, switches: Switches) -
     sub_updates(source, layer, here.row(by_predicate=pl.col("site") == "resid_mid", named=True), switches)
 
 
-def around(view: View, n_layers: int) -> str:
+def neighbour_links(view: View, n_layers: int) -> str:
     """Build links that close the layer, and to the one before and the one behind."""
     beside = [i for i in (view.layer - 1, view.layer + 1) if 0 <= i < n_layers] if view.layer is not None else []
-    said = [lens.linked("Close it", hrefs.of_view(view.but(layer=None))), *(lens.linked(f"L{i}", hrefs.of_view(view.but(layer=i))) for i in beside)]
+    said = [
+        lens.link_html("Close it", hrefs.of_view(view.with_changes(layer=None))),
+        *(lens.link_html(f"L{i}", hrefs.of_view(view.with_changes(layer=i))) for i in beside),
+    ]
     return f'<div class="lens"><span class="go">{" · ".join(said)}</span></div>'
 
 
 def parts(source: Source, layer: int, switches: Switches) -> None:
     """Show a layer's heads, FFN and biases, and the neurons of it that move the prediction most; nothing where that is not stored."""
-    found = answer_of_layer(source.about("prediction_parts", n=ALL_PARTS), layer)
+    found = answer_of_layer(source.ask_at_position("prediction_parts", n=ALL_PARTS), layer)
     if found.frame.is_empty():
         return
     rows = list(found.frame.iter_rows(named=True))
-    st.text(f"Its {len(rows)} parts add {waterfall.signed(sum(row['centred_logit'] for row in rows))} to the prediction, above what they add to all logits.")
+    st.text(
+        f"Its {len(rows)} parts add {waterfall.format_signed(sum(row['centred_logit'] for row in rows))} to the prediction, above what they add to all logits."
+    )
     cells = [
-        [named(source, row, switches), waterfall.signed(row["centred_logit"]), waterfall.number(row["norm"]), f"{row['erased']:.1%}".replace("-", "−")]
+        [
+            name_part(source, row, switches),
+            waterfall.format_signed(row["centred_logit"]),
+            waterfall.number(row["norm"]),
+            f"{row['erased']:.1%}".replace("-", "−"),
+        ]
         for row in rows
     ]
-    source.shown(lens.table(["Part", "Adds", "Length", "Erases of the stream"], cells), found, f"parts-{layer}")
-    neurons = answer_of_layer(source.about("prediction_neurons", n=ALL_NEURONS), layer)
+    source.show_html(lens.table(["Part", "Adds", "Length", "Erases of the stream"], cells), found, f"parts-{layer}")
+    neurons = answer_of_layer(source.ask_at_position("prediction_neurons", n=ALL_NEURONS), layer)
     if neurons.frame.is_empty():
         st.text(f"None of its neurons is among the {ALL_NEURONS} that move this prediction most.")
         return
     st.text(f"Its neurons among the {ALL_NEURONS} that move this prediction most:")
-    source.shown(
-        lens.table(["Neuron", "Adds", "Rank of all", "Its value's top token"], moved(neurons.frame.iter_rows(named=True), switches)),
+    source.show_html(
+        lens.table(["Neuron", "Adds", "Rank of all", "Its value's top token"], neuron_rows(neurons.frame.iter_rows(named=True), switches)),
         neurons,
         f"neurons-{layer}",
     )
 
 
-def named(source: Source, row: dict[str, Any], switches: Switches) -> str:
+def name_part(source: Source, row: dict[str, Any], switches: Switches) -> str:
     """Name a part, a head as a link to its row of attention."""
     if row["kind"] != "head":
         return waterfall.name_of(row)
     where = Head(row["layer"], row["head"])
-    return lens.linked(str(where), hrefs.of_view(source.view.but(head=where))) + switches(where)
+    return lens.link_html(str(where), hrefs.of_view(source.view.with_changes(head=where))) + switches(where)
 
 
-def moved(rows: Iterable[dict[str, Any]], switches: Switches) -> Iterable[list[str]]:
+def neuron_rows(rows: Iterable[dict[str, Any]], switches: Switches) -> Iterable[list[str]]:
     for row in rows:
         where, token = Neuron(row["layer"], row["neuron"]), row["value_top_token"]
-        name = lens.linked(str(where), hrefs.of_component(where)) + switches(where)
-        yield [name, waterfall.signed(row["final_logit"]), str(row["rank"]), lens.token(token, hrefs.of_token(token))]
+        name = lens.link_html(str(where), hrefs.of_component(where)) + switches(where)
+        yield [name, waterfall.format_signed(row["final_logit"]), str(row["rank"]), lens.token(token, hrefs.of_token(token))]
 
 
 def sub_updates(source: Source, layer: int, mid: dict[str, Any], switches: Switches) -> None:
     """Show the dominant sub-updates: what they do to three tokens, as a chart and as rows."""
-    updates = source.about("dominant_sub_updates", layer=layer)
+    updates = source.ask_at_position("dominant_sub_updates", layer=layer)
     if updates.frame.is_empty():
         return
     kind = charts.score_of(updates.frame)
     st.subheader("Its dominant sub-updates")
-    st.html(lens.scored(mid))
+    st.html(lens.list_scored_tokens(mid))
     st.text(score_note(kind))
     rows = updates.frame.sort(f"candidate_{kind}", descending=True)
-    cells = (scored(row, kind, switches) for row in rows.iter_rows(named=True))
-    source.shown(lens.table(SCORED, cells), updates, f"updates-{layer}", charts.scores(updates.frame))
+    cells = (sub_update_cells(row, kind, switches) for row in rows.iter_rows(named=True))
+    source.show_html(lens.table(SCORED, cells), updates, f"updates-{layer}", charts.scores(updates.frame))
 
 
 def score_note(kind: str) -> str:
@@ -94,14 +104,14 @@ def score_note(kind: str) -> str:
     return "A score is what the sub-update adds to the token's logit, the final norm's scale held. Those first that promote the candidate most."
 
 
-def scored(row: dict[str, Any], kind: str, switches: Switches) -> list[str]:
+def sub_update_cells(row: dict[str, Any], kind: str, switches: Switches) -> list[str]:
     where = Neuron(row["layer"], row["neuron"])
     scores = [row[f"{token}_{kind}"] for token in charts.TOKENS]
     promoted = " · ".join(lens.token(text, hrefs.of_token(text)) for text in row["promotes"] or [])
     return [
-        lens.linked(str(where), hrefs.of_component(where)) + switches(where),
-        *("" if score is None else waterfall.signed(score) for score in scores),
-        waterfall.signed(row["coefficient"]),
+        lens.link_html(str(where), hrefs.of_component(where)) + switches(where),
+        *("" if score is None else waterfall.format_signed(score) for score in scores),
+        waterfall.format_signed(row["coefficient"]),
         f"{row['share']:.1%}",
         promoted,
     ]

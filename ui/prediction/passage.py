@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from atlas.export.visible import visible
+from atlas.export.visible import visible_text
 from schema.errors import AtlasError
 from ui import blocks
 from ui.prediction import hrefs, lens, waterfall
@@ -30,7 +30,8 @@ def context(source: Source, last: dict[str, Any]) -> None:
     where = [place["document"], *facts(place["metadata"]), f"place {place['index']} in its sequence"]
     st.html(lens.outcome(last, where))
     st.html(
-        f'<div class="lens"><span class="go">{lens.linked("Read this far as a live prompt", hrefs.of_view(View(prompt=prompt_of(around.frame))))}</span></div>'
+        f'<div class="lens"><span class="go">{lens.link_html("Read this far as a live prompt", hrefs.of_view(View(prompt=prompt_of(around.frame))))}'
+        "</span></div>"
     )
 
 
@@ -56,16 +57,17 @@ def surprisal(source: Source) -> None:
     most = known.sort("surprisal", descending=True).row(0, named=True)
     mean = sum(known["surprisal"]) / known.height
     st.text(
-        f"{mean:.2f} nats on average; {visible(most['token'])} surprised most, with {most['surprisal']:.1f}: it had probability {exp(-most['surprisal']):.2g}."
+        f"{mean:.2f} nats on average; {visible_text(most['token'])} surprised most, with {most['surprisal']:.1f}: it had "
+        f"probability {exp(-most['surprisal']):.2g}."
     )
-    st.html(lens.shaded(found.frame.iter_rows(named=True), "surprisal", MOST_SURPRISE, lambda nats: f"{nats:.1f}"))
+    st.html(lens.shade_tokens(found.frame.iter_rows(named=True), "surprisal", MOST_SURPRISE, lambda nats: f"{nats:.1f}"))
     source.take_away(found, f"{source.key}reading", drawn=partial(drawn.reading, found.frame, MOST_SURPRISE))
 
 
-def similar(source: Source, layer: int, site: str = "resid_post") -> None:
+def show_similar_states(source: Source, layer: int, site: str = "resid_post") -> None:
     """Show traced positions whose state points the same way."""
     st.header("Where does the model stand in a similar state?")
-    found = source.about("nearest_states", layer=layer, site=site, n=N_NEIGHBOURS)
+    found = source.ask_at_position("nearest_states", layer=layer, site=site, n=N_NEIGHBOURS)
     # a prompt under an arm is no neighbour
     if found.frame.filter(pl.col("position_id") >= 0).is_empty():
         st.text("No states of other traced positions are stored.")
@@ -75,13 +77,13 @@ def similar(source: Source, layer: int, site: str = "resid_post") -> None:
     cells = [
         [
             f"{row['cosine']:.3f}",
-            lens.linked(lens.piece(row["text_before"][-60:] + row["token"], "", None), hrefs.of_position(row["position_id"])),
+            lens.link_html(lens.piece(row["text_before"][-60:] + row["token"], "", None), hrefs.of_position(row["position_id"])),
             lens.token(row["final_token"], hrefs.of_token(row["final_token"])),
             "" if row["next_token"] is None else lens.token(row["next_token"], hrefs.of_token(row["next_token"])),
         ]
         for row in rows.iter_rows(named=True)
     ]
-    source.shown(lens.table(["Cosine", "Text", "Predicts", "Goes on with"], cells), found, "similar")
+    source.show_html(lens.table(["Cosine", "Text", "Predicts", "Goes on with"], cells), found, "similar")
 
 
 def agreement(rows: pl.DataFrame) -> str:
@@ -90,17 +92,17 @@ def agreement(rows: pl.DataFrame) -> str:
     return f"{most[1]} of the {rows.height} nearest predict the same token." if most[1] > 1 else f"The {rows.height} nearest predict as many tokens."
 
 
-def retrieved(source: Source) -> None:
+def show_neighbours(source: Source) -> None:
     """Show neighbours in a datastore, where a retrieval looked for them."""
     if source.is_live:
         return
     try:
         found = source.ask("knn_neighbours", at_position=source.position)
     except AtlasError as error:
-        blocks.empty(str(error))
+        blocks.explain_empty(str(error))
         return
     if found.frame.is_empty():
-        blocks.empty("No retrieval has looked for neighbours of this position.", "atlas retrieve NAME.duckdb --store 0 --tune 1 --test 2")
+        blocks.explain_empty("No retrieval has looked for neighbours of this position.", "atlas retrieve NAME.duckdb --store 0 --tune 1 --test 2")
         return
     st.subheader("Neighbours in the datastore")
     share = found.frame.filter("is_next")["weight"].sum()
@@ -115,4 +117,4 @@ def retrieved(source: Source) -> None:
         ]
         for row in found.frame.iter_rows(named=True)
     ]
-    source.shown(lens.table(["Weight", "Distance", "Text", "Goes on with", "Document"], cells), found, "retrieved")
+    source.show_html(lens.table(["Weight", "Distance", "Text", "Goes on with", "Document"], cells), found, "retrieved")

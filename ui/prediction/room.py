@@ -12,7 +12,7 @@ OF_VIEW = ("position", "prompt", "index", "off", "for", "against", "open", "head
 
 def show() -> None:
     st.html(lens.CSS)
-    view = address.read(st.query_params.to_dict())
+    view = address.read_view(st.query_params.to_dict())
     ask_for_another(view)
     if view.prompt is not None:
         live.show(view)
@@ -35,10 +35,10 @@ def ask_for_another(view: View) -> None:
             asked = {"prompt": prompt} if prompt.strip() and prompt != view.prompt else {"position": position} if position.strip() else {"prompt": prompt}
             if asked.get("prompt"):
                 traces.allow(asked["prompt"])
-            go({name: value for name, value in asked.items() if value.strip()})
+            go_to_view({name: value for name, value in asked.items() if value.strip()})
 
 
-def go(parameters: dict[str, str]) -> None:
+def go_to_view(parameters: dict[str, str]) -> None:
     """Go to another view of this room; what else the address says, such as the atlas it is of, stays."""
     kept = {name: value for name, value in st.query_params.to_dict().items() if name not in OF_VIEW}
     st.query_params.from_dict(kept | parameters)

@@ -28,15 +28,15 @@ class Source:
     def is_live(self) -> bool:
         return self.view.prompt is not None
 
-    def about(self, name: str, **arguments: object) -> data.Answer:
+    def ask_at_position(self, name: str, **arguments: object) -> data.Answer:
         """Ask a question about this position."""
         return self.ask(name, position_id=self.position, **arguments)
 
     def figure(self, chart: charts.AnyChart, answer: data.Answer, key: str) -> None:
-        st.altair_chart(charts.screened(chart), key=f"{self.key}{key}", width="stretch", alt=answer.title)
+        st.altair_chart(charts.apply_screen_style(chart), key=f"{self.key}{key}", width="stretch", alt=answer.title)
         self.take_away(answer, f"{self.key}{key}", chart)
 
-    def shown(self, html: str, answer: data.Answer, key: str, chart: charts.AnyChart | None = None, drawn: figures.Made | None = None) -> None:
+    def show_html(self, html: str, answer: data.Answer, key: str, chart: charts.AnyChart | None = None, drawn: figures.Made | None = None) -> None:
         """Show HTML, and beneath it how to take its rows away, with a chart of them for files if there is one. `drawn`: the same as a drawing."""
         st.html(html)
         self.take_away(answer, f"{self.key}{key}", chart, drawn)
@@ -48,4 +48,4 @@ def of_corpus(view: View, position: int) -> Source:
 
 def lacks(what: str, run: str) -> None:
     """Show that a pass is not in the atlas, and the command that fills it."""
-    blocks.empty(what, command(run, "NAME.duckdb"))
+    blocks.explain_empty(what, command(run, "NAME.duckdb"))

@@ -50,7 +50,7 @@ class Run:
         self.atlas, self.trace, self.index = atlas, trace, index
         self.lock, self.answers = threading.Lock(), OrderedDict[str, pl.DataFrame]()
 
-    def of(self, what: str, *args: object, **arguments: object) -> pl.DataFrame:
+    def read_rows(self, what: str, *args: object, **arguments: object) -> pl.DataFrame:
         """Read rows of what the trace tells: positions, compare, leading, or of a question where `what` is ask."""
         key = repr((what, args, sorted(arguments.items())))
         with self.lock:
@@ -62,7 +62,7 @@ class Run:
             return self.answers[key]
 
 
-class Kept:
+class RunCache:
     """The last few runs. One that is let go of is closed when the last visitor who looks at it is done."""
 
     def __init__(self) -> None:
@@ -85,12 +85,12 @@ class Kept:
 
 
 @st.cache_resource
-def kept() -> Kept:
-    return Kept()
+def run_cache() -> RunCache:
+    return RunCache()
 
 
 def key_of(view: View) -> Key:
-    return Key(data.shown(), view.prompt or "", view.off, view.index)
+    return Key(data.current_snapshot(), view.prompt or "", view.off, view.index)
 
 
 def allow(prompt: str) -> None:
@@ -113,7 +113,7 @@ def fault_of(key: Key) -> str | None:
     return fault if stopped == key else None
 
 
-def lacking() -> str | None:
+def explain_no_model() -> str | None:
     """Explain why no model can be asked here; None if one can."""
     if os.environ.get(ADDRESS) or all(find_spec(name) for name in ("ingest", "torch")):
         return None
@@ -124,21 +124,23 @@ def run(key: Key, progress: Progress) -> Run:
     """Ask the model process, which is started if there is none. Raises AtlasError for what it refuses, and after PATIENCE seconds."""
     end = time.monotonic() + PATIENCE
 
-    def patient(said: dict[str, Any]) -> None:
+    def report_until_timeout(said: dict[str, Any]) -> None:
         if time.monotonic() > end:
             raise AtlasError(f"this took longer than {PATIENCE:g} seconds, and was ended: give a shorter prompt, or ask again")
         progress(said)
 
-    atlas = data.opened(key.snapshot)
+    atlas = data.open_atlas(key.snapshot)
     live = atlas.live()
     live.visitor = st.session_state.setdefault("live_visitor", uuid4().hex)
     corpora = data.status().corpora["corpus_id"]
     arms = [[short_form(switch) for switch in key.off]] if key.off else []
-    tables = live.answer(key.prompt, arms, corpus_id=0 if corpora.is_empty() else int(corpora[0]), apart=key.index, is_narrow=True, progress=patient)
+    tables = live.answer(
+        key.prompt, arms, corpus_id=0 if corpora.is_empty() else int(corpora[0]), apart=key.index, is_narrow=True, progress=report_until_timeout
+    )
     n = tables["prompt_token"].num_rows
     trace = LiveTrace(atlas.con, atlas.path, key.prompt, tables)
     # they are DuckDB's now
     trace.tables = {}
     found = Run(atlas, trace, key.index % n)
-    kept().put(key, found)
+    run_cache().put(key, found)
     return found

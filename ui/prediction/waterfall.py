@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from atlas.address import Head
-from atlas.export.visible import visible
+from atlas.export.visible import visible_text
 
 Row = Mapping[str, Any]
 
@@ -43,19 +43,19 @@ def name_of(row: Row) -> str:
 
 def of_parts(parts: Iterable[Row], mean_logit: float) -> list[Step]:
     """Stack rows of the question prediction_parts, from the mean logit of the vocabulary, which says nothing of a token, to the token's own."""
-    return stacked([{"kind": "mean", "layer": None, "head": None, "amount": mean_logit, "name": "mean of all logits"}, *amounts(parts, "centred_logit")])
+    return stack_steps([{"kind": "mean", "layer": None, "head": None, "amount": mean_logit, "name": "mean of all logits"}, *amounts(parts, "centred_logit")])
 
 
 def of_difference(parts: Iterable[Row]) -> list[Step]:
     """Stack rows of the question prediction_difference, from 0 to the difference of both logits."""
-    return stacked(amounts(parts, "difference"))
+    return stack_steps(amounts(parts, "difference"))
 
 
 def amounts(parts: Iterable[Row], column: str) -> list[dict[str, Any]]:
     return [{"kind": row["kind"], "layer": row["layer"], "head": row["head"], "amount": row[column], "name": name_of(row)} for row in parts]
 
 
-def stacked(rows: Sequence[Row]) -> list[Step]:
+def stack_steps(rows: Sequence[Row]) -> list[Step]:
     steps, total = [], 0.0
     for row in rows:
         steps.append(Step(row["name"], row["kind"], row["layer"], row["head"], row["amount"], total, total + row["amount"]))
@@ -73,8 +73,8 @@ def sentence(steps: Sequence[Step], what: str) -> str:
     parts = [s for s in steps if s.kind not in ("mean", "rest", "residual")]
     up, down = ([s for s in parts if s.amount * sign > 0][:N_NAMED] for sign in (1, -1))
     said = [f"{what} is {number(steps[-1].after)}"] if steps else []
-    said += [f"{word} most: {', '.join(f'{s.name} {signed(s.amount)}' for s in of)}" for word, of in (("lifted", up), ("lowered", down)) if of]
-    said += [f"the {s.name} together {signed(s.amount)}" for s in steps if s.kind == "rest"]
+    said += [f"{word} most: {', '.join(f'{s.name} {format_signed(s.amount)}' for s in of)}" for word, of in (("lifted", up), ("lowered", down)) if of]
+    said += [f"the {s.name} together {format_signed(s.amount)}" for s in steps if s.kind == "rest"]
     return "; ".join(said) + "." if said else ""
 
 
@@ -95,10 +95,10 @@ def line(step: Step, href: str | None, control: str, left: float, width: float) 
     name = escape(step.name)
     named = f'<a href="{escape(href, quote=True)}">{name}</a>' if href else name
     bar = f'<span class="{"up" if step.amount >= 0 else "down"}" style="margin-left:{left:.2f}%;width:{max(width, 0.15):.2f}%"></span>'
-    return f'<tr><th scope="row">{named}{control}</th><td>{signed(step.amount)}</td><td>{number(step.after)}</td><td>{bar}</td></tr>'
+    return f'<tr><th scope="row">{named}{control}</th><td>{format_signed(step.amount)}</td><td>{number(step.after)}</td><td>{bar}</td></tr>'
 
 
-def signed(value: float) -> str:
+def format_signed(value: float) -> str:
     """Format a number with its sign, a true minus; what rounding leaves over in powers of ten."""
     text = f"{value:+.3f}" if abs(value) >= 0.0005 or value == 0 else f"{value:+.0e}"
     return text.replace("-", "−")
@@ -109,4 +109,4 @@ def number(value: float) -> str:
 
 
 def target_name(text: str) -> str:
-    return f"logit of {visible(text)}"
+    return f"logit of {visible_text(text)}"

@@ -7,7 +7,7 @@ import polars as pl
 import streamlit as st
 
 from atlas.address import Head, Neuron
-from atlas.export.visible import visible
+from atlas.export.visible import visible_text
 from schema.errors import AtlasError
 from ui import data
 from ui.prediction import charts, hrefs, lens, waterfall
@@ -31,32 +31,33 @@ NOT_LIVE = (
 
 def panel(source: Source, switches: Switches) -> None:
     """Show the waterfall of the token that the address asks about, over its rival if that is asked for."""
-    logits = source.about("prediction_logits")
+    logits = source.ask_at_position("prediction_logits")
     if logits.frame.is_empty():
         ranking(source, switches)
         return
     rows = {row["target"]: row for row in logits.frame.iter_rows(named=True)}
-    target, rival = chosen(rows, source.view.token, source.view.rival)
+    target, rival = choose_targets(rows, source.view.token, source.view.rival)
     st.html(choices(source, rows, target, rival))
     own, n = rows[target], ALL_PARTS if source.view.is_whole else N_PARTS
     if rival is None:
-        parts = source.about("prediction_parts", target=target, n=n)
-        steps, what, stored = waterfall.of_parts(parts.frame.iter_rows(named=True), own["mean_logit"]), f"logit of {visible(own['token'])}", own["logit"]
+        parts = source.ask_at_position("prediction_parts", target=target, n=n)
+        steps, what, stored = waterfall.of_parts(parts.frame.iter_rows(named=True), own["mean_logit"]), f"logit of {visible_text(own['token'])}", own["logit"]
     else:
-        parts = source.about("prediction_difference", target=target, n=n)
+        parts = source.ask_at_position("prediction_difference", target=target, n=n)
         steps, stored = waterfall.of_difference(parts.frame.iter_rows(named=True)), own["logit"] - rows[rival]["logit"]
-        what = f"logit of {visible(own['token'])} less that of {visible(rows[rival]['token'])}"
+        what = f"logit of {visible_text(own['token'])} less that of {visible_text(rows[rival]['token'])}"
     st.text(f"{waterfall.sentence(steps, f'The {what}')} {own['n_parts']:,} parts sum to it, each as the final norm at its scale reads it.")
     html = waterfall.html(steps, what, stored, lambda step: href_of(source, step), lambda step: switch_of(step, switches))
     if source.view.is_whole:
-        html += f'<div class="lens"><span class="go">{lens.linked(f"The {N_PARTS} largest alone", hrefs.of_view(source.view.but(is_whole=False)))}</span></div>'
-    source.shown(html, parts, "who", charts.waterfall(waterfall.frame(steps)))
+        narrower = hrefs.of_view(source.view.with_changes(is_whole=False))
+        html += f'<div class="lens"><span class="go">{lens.link_html(f"The {N_PARTS} largest alone", narrower)}</span></div>'
+    source.show_html(html, parts, "who", charts.waterfall(waterfall.frame(steps)))
 
 
-def chosen(rows: dict[str, Any], token: str | None, rival: str | None) -> tuple[str, str | None]:
+def choose_targets(rows: dict[str, Any], token: str | None, rival: str | None) -> tuple[str, str | None]:
     """Find which targets are meant: (the token's, the rival's). Raises AtlasError for tokens whose logits are not stored here."""
-    target = named(rows, token) if token is not None else "final"
-    other = named(rows, rival) if rival is not None else None
+    target = find_target(rows, token) if token is not None else "final"
+    other = find_target(rows, rival) if rival is not None else None
     if other == target:
         others = [name for name in rows if name != target]
         # two targets may have one text
@@ -66,13 +67,13 @@ def chosen(rows: dict[str, Any], token: str | None, rival: str | None) -> tuple[
     return target, other
 
 
-def named(rows: dict[str, Any], token: str) -> str:
+def find_target(rows: dict[str, Any], token: str) -> str:
     for text in (token, f" {token}"):
         for target, row in rows.items():
             if row["token"] == text:
                 return target
-    there = ", ".join(f"{visible(row['token'])} ({target})" for target, row in rows.items())
-    raise AtlasError(f"the logit of {visible(token)} is not taken apart here; stored are {there}")
+    there = ", ".join(f"{visible_text(row['token'])} ({target})" for target, row in rows.items())
+    raise AtlasError(f"the logit of {visible_text(token)} is not taken apart here; stored are {there}")
 
 
 def choices(source: Source, rows: dict[str, Any], target: str, rival: str | None) -> str:
@@ -83,20 +84,20 @@ def choices(source: Source, rows: dict[str, Any], target: str, rival: str | None
     said = []
     for of, against in views:
         label = lens.token(rows[of]["token"]) + (f" over {lens.token(rows[against]['token'])}" if against else f" ({of})")
-        to = source.view.but(token=None if of == "final" else rows[of]["token"], rival=rows[against]["token"] if against else None)
-        said.append(f"<b>{label}</b>" if (of, against) == (target, rival) else lens.linked(label, hrefs.of_view(to)))
+        to = source.view.with_changes(token=None if of == "final" else rows[of]["token"], rival=rows[against]["token"] if against else None)
+        said.append(f"<b>{label}</b>" if (of, against) == (target, rival) else lens.link_html(label, hrefs.of_view(to)))
     return f'<div class="lens said">{" · ".join(said)}</div>'
 
 
 def href_of(source: Source, step: Step) -> str | None:
     """Find where a step leads: a head to its row of attention, what else is of a layer to that layer, and what sums the others to each of them."""
     if step.kind == "rest":
-        return hrefs.of_view(source.view.but(is_whole=True))
+        return hrefs.of_view(source.view.with_changes(is_whole=True))
     if step.layer is None:
         return None
     if step.head is not None:
-        return hrefs.of_view(source.view.but(head=Head(step.layer, step.head)))
-    return hrefs.of_view(source.view.but(layer=step.layer))
+        return hrefs.of_view(source.view.with_changes(head=Head(step.layer, step.head)))
+    return hrefs.of_view(source.view.with_changes(layer=step.layer))
 
 
 def switch_of(step: Step, switches: Switches) -> str:
@@ -109,12 +110,12 @@ def ranking(source: Source, switches: Switches) -> None:
         st.text(NOT_LIVE)
     else:
         lacks(NOT_TAKEN_APART, "attribution")
-    found = source.about("prediction_sub_updates", n=N_PARTS)
+    found = source.ask_at_position("prediction_sub_updates", n=N_PARTS)
     frame = found.frame
     kind = "final_score" if frame["final_frozen_score"].is_null().all() else "final_frozen_score"
     st.text(ranking_sentence(frame, kind))
     heads = ["Neuron", "Adds to the prediction" if kind == "final_frozen_score" else "Raw score", "To the next token", "Coefficient", "Share", "Promotes"]
-    source.shown(lens.table(heads, (sub_update(row, kind, switches) for row in frame.iter_rows(named=True))), found, "who")
+    source.show_html(lens.table(heads, (sub_update_cells(row, kind, switches) for row in frame.iter_rows(named=True))), found, "who")
 
 
 def ranking_sentence(frame: pl.DataFrame, kind: str) -> str:
@@ -123,21 +124,20 @@ def ranking_sentence(frame: pl.DataFrame, kind: str) -> str:
     first = frame.row(0, named=True)
     n_up = int((frame[kind] > 0).sum())
     unit = "logits" if kind == "final_frozen_score" else "(raw score)"
-    return (
-        f"{Neuron(first['layer'], first['neuron'])} does most: {waterfall.signed(first[kind])} {unit}. Of the {frame.height} largest {n_up} promote the token."
-    )
+    most = f"{Neuron(first['layer'], first['neuron'])} does most: {waterfall.format_signed(first[kind])} {unit}."
+    return f"{most} Of the {frame.height} largest {n_up} promote the token."
 
 
-def sub_update(row: dict[str, Any], kind: str, switches: Switches) -> list[str]:
+def sub_update_cells(row: dict[str, Any], kind: str, switches: Switches) -> list[str]:
     """Build the cells of a sub-update."""
     where = Neuron(row["layer"], row["neuron"])
     after = row[kind.replace("final", "next")] if "next_frozen_score" in row and kind == "final_frozen_score" else None
     promoted = " · ".join(lens.token(text, hrefs.of_token(text)) for text in row["promotes"] or [])
     return [
-        lens.linked(str(where), hrefs.of_component(where)) + switches(where),
-        waterfall.signed(row[kind]),
-        "" if after is None else waterfall.signed(after),
-        waterfall.signed(row["coefficient"]),
+        lens.link_html(str(where), hrefs.of_component(where)) + switches(where),
+        waterfall.format_signed(row[kind]),
+        "" if after is None else waterfall.format_signed(after),
+        waterfall.format_signed(row["coefficient"]),
         f"{row['share']:.1%}",
         promoted,
     ]

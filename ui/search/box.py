@@ -12,7 +12,7 @@ import polars as pl
 import streamlit as st
 
 from atlas.address import Head, Neuron, parse_address
-from atlas.export.visible import visible
+from atlas.export.visible import visible_text
 from atlas.questions import question
 from atlas.ranges import missing_run
 from schema.errors import AtlasError
@@ -25,7 +25,7 @@ LONGEST = 200
 
 
 @dataclass(frozen=True)
-class Asked:
+class SearchInput:
     """What the box may mean: at once a component, a position, and always text."""
 
     component: Neuron | Head | None
@@ -33,14 +33,14 @@ class Asked:
     text: str
 
 
-def parse(typed: str) -> Asked:
+def parse(typed: str) -> SearchInput:
     """Parse what was typed: 'L20N100' is a neuron, '136' a position and a token. Text keeps its spaces only where nothing else is typed."""
     text = (typed.strip() or typed)[:LONGEST]
     try:
         component = parse_address(text)
     except AtlasError:
         component = None
-    return Asked(component, int(text) if re.fullmatch(r"[0-9]{1,15}", text) else None, text)
+    return SearchInput(component, int(text) if re.fullmatch(r"[0-9]{1,15}", text) else None, text)
 
 
 OF_TAIL = "{n_triggers} of the {n_kept} {tail}"
@@ -97,7 +97,7 @@ def component(where: Neuron | Head) -> None:
     st.header("Address", anchor=False)
     if where[0] >= model["n_layers"] or where[1] >= n:
         units = "heads" if isinstance(where, Head) else "neurons"
-        blocks.empty(f"There is no {where}: this model has layers 0 to {model['n_layers'] - 1}, each with {units} 0 to {n - 1}.")
+        blocks.explain_empty(f"There is no {where}: this model has layers 0 to {model['n_layers'] - 1}, each with {units} 0 to {n - 1}.")
     elif isinstance(where, Head):
         st.html(links.anchor(links.component(where), f"Attention head {where}"))
     else:
@@ -111,9 +111,9 @@ def position(number: int) -> bool:
     try:
         last = data.ask("prediction_trace", position_id=number).frame.row(-1, named=True)
     except AtlasError as error:
-        blocks.empty(str(error))
+        blocks.explain_empty(str(error))
         return False
-    said = f"the model predicts <bdi>{escape(visible(last['final_token']))}</bdi> there"
+    said = f"the model predicts <bdi>{escape(visible_text(last['final_token']))}</bdi> there"
     st.html(f"{links.anchor(links.prediction(number), f'Position {number}')}: {said}")
     return True
 
@@ -122,15 +122,15 @@ def words(text: str, elsewhere: Sequence[str]) -> None:
     """Show the groups, each as soon as it is found; of an empty one, where else the words are. `elsewhere`: headings above these that have them."""
     known = [group for group in GROUPS if not missing_run(data.atlas().con, question(group.question).sql)]
     if len(known) < len(GROUPS):
-        blocks.empty(*NO_SWEEP)
+        blocks.explain_empty(*NO_SWEEP)
     faults, places, found = st.container(), {group: st.container() for group in known}, dict[Group, Found | AtlasError]()
     for group, place in places.items():
-        found[group] = looked_up(group, text)
+        found[group] = find_neurons(group, text)
         with place:
-            fill(group, found[group], text)
+            show_group(group, found[group], text)
     with faults:
         for fault in sorted({str(f) for f in found.values() if isinstance(f, AtlasError)}):
-            blocks.empty(f"As a token: {fault}" if "no token" in fault else fault)
+            blocks.explain_empty(f"As a token: {fault}" if "no token" in fault else fault)
     others = [*elsewhere, *(f"{group.heading.lower()} it" for group, f in found.items() if f and not isinstance(f, AtlasError))]
     for group, place in places.items():
         if found[group] == {}:
@@ -141,10 +141,10 @@ def words(text: str, elsewhere: Sequence[str]) -> None:
 
 def head(group: Group, text: str) -> None:
     """Show the heading of a group, with the word; without its leading space, since tokens are looked for with and without it."""
-    frame.named(f"{group.heading} {visible(text.strip(' ') or text)}", 2)
+    frame.show_heading(f"{group.heading} {visible_text(text.strip(' ') or text)}", 2)
 
 
-def fill(group: Group, found: Found | AtlasError, text: str) -> None:
+def show_group(group: Group, found: Found | AtlasError, text: str) -> None:
     """Show a group that has neurons: the first of them, each with the text that matched, and a link to all."""
     if isinstance(found, AtlasError) or not found:
         return
@@ -155,7 +155,7 @@ def fill(group: Group, found: Found | AtlasError, text: str) -> None:
     st.html(links.anchor(links.link(links.SEARCH, by=group.way, term=text), "All of them, and by tail and corpus"))
 
 
-def looked_up(group: Group, text: str) -> Found | AtlasError:
+def find_neurons(group: Group, text: str) -> Found | AtlasError:
     """Find the neurons of a group, or why there can be none."""
     term = "words" if group.question == "neurons_with_words" else "token"
     try:
@@ -169,7 +169,7 @@ def reasons(group: Group, answer: data.Answer) -> Iterator[tuple[Neuron, Hit]]:
     """Yield each neuron once, with what its first row says of it."""
     rows = answer.frame.unique(["layer", "neuron"], keep="first", maintain_order=True)
     for row in rows.iter_rows(named=True):
-        said = {**row, "token": visible(row.get("token")), "tail": previews.TAILS.get(row.get("tail", ""))}
+        said = {**row, "token": visible_text(row.get("token")), "tail": previews.TAILS.get(row.get("tail", ""))}
         yield Neuron(row["layer"], row["neuron"]), Hit(group.why.format(**said), row.get("position_id"))
 
 

@@ -6,7 +6,7 @@ import polars as pl
 import streamlit as st
 
 from atlas.arguments import bind
-from atlas.beside.collections.filtering import within
+from atlas.beside.collections.filtering import restrict_to_collection
 from atlas.frames import fetch
 from atlas.neuron_search import COLUMNS, Range, Search
 from atlas.neuron_search import statement as range_statement
@@ -50,7 +50,7 @@ NO_SWEEP = "No text has been swept yet, and only a sweep finds the triggers of k
 
 def search() -> None:
     """Show widgets for what is looked for, all kept in the address, and what was found."""
-    by = asked.word("Search by", "by", [*BY, DENSITY, RANGES])
+    by = asked.ask_word("Search by", "by", [*BY, DENSITY, RANGES])
     if by == RANGES:
         show(by_ranges(), "No neuron lies within these ranges.")
     elif by == DENSITY:
@@ -67,13 +67,13 @@ def by_text(by: str) -> Answer | None:
     term, *others = (p.name for p in q.parameters)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         text = st.text_input(label, key="term", bind="query-params", width=420)
-        tail = {"tail": TAILS[asked.word("Coefficients", "tail", list(TAILS))], "corpus": asked.corpus()} if "tail" in others else {}
+        tail = {"tail": TAILS[asked.ask_word("Coefficients", "tail", list(TAILS))], "corpus": asked.ask_corpus()} if "tail" in others else {}
     con = data.atlas().con
     if missing_run(con, q.sql):
-        blocks.empty(*NO_SWEEP)
+        blocks.explain_empty(*NO_SWEEP)
         return None
     if not text:
-        blocks.empty(HINTS[term])
+        blocks.explain_empty(HINTS[term])
         return None
     arguments = bind(q, (), {term: text, "n": ALL, **tail})
     check_arguments(con, arguments, q.sql)
@@ -83,10 +83,10 @@ def by_text(by: str) -> Answer | None:
 def by_density() -> Answer | None:
     """Ask for how often keys fire: the question with its arguments, and no rows yet; None if nothing tells how often they do."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        density, corpus = asked.word("Keys that are", "density", DENSITIES, "rare"), asked.corpus()
+        density, corpus = asked.ask_word("Keys that are", "density", DENSITIES, "rare"), asked.ask_corpus()
     q = question("neurons_by_density")
     if missing_run(data.atlas().con, q.sql):
-        blocks.empty(*NO_SWEEP)
+        blocks.explain_empty(*NO_SWEEP)
         return None
     arguments = bind(q, (), {"density": density, "corpus": corpus, "n": ALL})
     check_arguments(data.atlas().con, arguments, q.sql)
@@ -95,12 +95,12 @@ def by_density() -> Answer | None:
 
 def by_ranges() -> Answer:
     """Ask for ranges of numbers: the statement, and no rows yet."""
-    columns = asked.words("Numbers within a range", "columns", list(COLUMNS), placeholder="Any number of a neuron")
+    columns = asked.ask_words("Numbers within a range", "columns", list(COLUMNS), placeholder="Any number of a neuron")
     ranges = {column: ends(column) for column in columns}
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        order = asked.one("Order by", "order", list(COLUMNS), "value_max_prob", width=240)
-        descending = asked.toggle("Largest first", "descending", True)
-        corpus = asked.corpus()
+        order = asked.ask_option("Order by", "order", list(COLUMNS), "value_max_prob", width=240)
+        descending = asked.ask_toggle("Largest first", "descending", True)
+        corpus = asked.ask_corpus()
     check_arguments(data.atlas().con, {"corpus": corpus})
     shown = {**NAMES, **{column: COLUMNS[column] for column in [*columns, order]}, **COLUMNS, **CORPUS}
     return Answer("Neurons by their numbers.", pl.DataFrame(), range_statement(Search(ranges, order, descending, corpus)), shown)
@@ -109,18 +109,18 @@ def by_ranges() -> Answer:
 def ends(column: str) -> Range:
     """Ask for the ends of a range: either may stay empty."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        low = asked.real(f"{column} from", f"{column}_from", help=COLUMNS[column], placeholder="any", width=240)
-        return low, asked.real("to", f"{column}_to", placeholder="any", width=240)
+        low = asked.ask_number(f"{column} from", f"{column}_from", help=COLUMNS[column], placeholder="any", width=240)
+        return low, asked.ask_number("to", f"{column}_to", placeholder="any", width=240)
 
 
 @st.cache_data(max_entries=256, show_spinner="Counting …")
-def counted(snapshot: Snapshot, sql: str) -> int:
-    return count_rows(data.opened(snapshot).con, sql)
+def count_results(snapshot: Snapshot, sql: str) -> int:
+    return count_rows(data.open_atlas(snapshot).con, sql)
 
 
 @st.cache_data(max_entries=256, show_spinner="Searching …")
-def read(snapshot: Snapshot, sql: str) -> pl.DataFrame:
-    return fetch(data.opened(snapshot).con, sql)
+def read_rows(snapshot: Snapshot, sql: str) -> pl.DataFrame:
+    return fetch(data.open_atlas(snapshot).con, sql)
 
 
 def of_collection(everything: Answer) -> Answer:
@@ -128,20 +128,20 @@ def of_collection(everything: Answer) -> Answer:
     names = data.collections().frame["name"].to_list()
     if not names and not st.query_params.get("collection"):
         return everything
-    name = asked.one("Only in collection", "collection", ["any", *names], "any", width=240)
-    return everything if name == "any" else replace(everything, sql=within(everything.sql, ["layer", "neuron"], name))
+    name = asked.ask_option("Only in collection", "collection", ["any", *names], "any", width=240)
+    return everything if name == "any" else replace(everything, sql=restrict_to_collection(everything.sql, ["layer", "neuron"], name))
 
 
 def show(everything: Answer, note: str) -> None:
     """Show a page of what a statement finds; `note` if that is nothing."""
-    everything, snapshot = of_collection(everything), data.shown()
-    n = counted(snapshot, everything.sql)
+    everything, snapshot = of_collection(everything), data.current_snapshot()
+    n = count_results(snapshot, everything.sql)
     begin_anew(everything.sql)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.text(f"{n:,} found." if n else "")
-        page = asked.page(max(-(-n // ROWS), 1), "results")
+        page = asked.ask_page(max(-(-n // ROWS), 1), "results")
     sql = page_of(everything.sql, ROWS, page)
-    here = replace(everything, frame=read(snapshot, sql), sql=sql, whole=lambda: replace(everything, frame=read(snapshot, everything.sql)))
+    here = replace(everything, frame=read_rows(snapshot, sql), sql=sql, whole=lambda: replace(everything, frame=read_rows(snapshot, everything.sql)))
     blocks.table(here, "found", columns=list(everything.columns), height=560, note=note)
 
 

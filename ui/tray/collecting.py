@@ -16,7 +16,7 @@ MOST_TICKED = 200
 Offered = list[Member]
 
 
-def found(rows: pl.DataFrame) -> Offered:
+def find_members(rows: pl.DataFrame) -> Offered:
     """Find what rows are of; nothing where they name nothing that can be collected."""
     try:
         return in_rows(rows)
@@ -26,7 +26,7 @@ def found(rows: pl.DataFrame) -> Offered:
 
 def offer(rows: pl.DataFrame, key: str) -> None:
     """Offer a button that opens a form: the rows, each with a tick, and the collection they go to. Nothing is offered for rows that are of nothing."""
-    things = found(rows)
+    things = find_members(rows)
     if things and st.button("Add to collection…", icon=":material/bookmark_add:", key=f"{key}-collect"):
         collect(things, key)
 
@@ -34,7 +34,7 @@ def offer(rows: pl.DataFrame, key: str) -> None:
 def offer_all(ask: Callable[[], pl.DataFrame], key: str) -> None:
     """Offer a button, as offer does, for rows that are not shown, and that are asked for when it is pressed."""
     if st.button("Add all to collection…", icon=":material/bookmark_add:", key=f"{key}-collect-all"):
-        collect(found(ask()), key)
+        collect(find_members(ask()), key)
 
 
 @st.dialog("Add to a collection")

@@ -17,11 +17,13 @@ def page() -> None:
     """Show all collections, or the one that the address names."""
     name = st.query_params.get("collection", "")
     if name:
-        one(name)
+        show_collection(name)
         return
     found = data.collections()
     if found.frame.is_empty():
-        blocks.empty("Nobody has put anything together yet: lists have “Add to collection…”.", "atlas collection add NAME L20N100 --by YOU --db NAME.duckdb")
+        blocks.explain_empty(
+            "Nobody has put anything together yet: lists have “Add to collection…”.", "atlas collection add NAME L20N100 --by YOU --db NAME.duckdb"
+        )
         return
     n = found.frame.height
     st.text("There is one collection." if n == 1 else f"There are {n:,} collections.")
@@ -33,20 +35,20 @@ def line(row: dict[str, object]) -> str:
     """Write a collection as a link, with what it is of."""
     said = f"{row['n_members']:,} · {row['note'] or '–'} · {row['made_by']}, {row['changed_at']}"
     name = str(row["name"])
-    return f"<div>{links.anchor(to(name), f'<bdi>{escape(name)}</bdi>')} <bdi>{escape(blocks.short(said))}</bdi></div>"
+    return f"<div>{links.anchor(collection_link(name), f'<bdi>{escape(name)}</bdi>')} <bdi>{escape(blocks.cut_cell(said))}</bdi></div>"
 
 
-def to(name: str) -> Link:
+def collection_link(name: str) -> Link:
     """Link to the view of a collection."""
     return links.evidence("collections", collection=name)
 
 
-def one(name: str) -> None:
+def show_collection(name: str) -> None:
     """Show what is in a collection. Raises AtlasError if there is none of that name."""
     st.html(links.anchor(links.evidence("collections"), "All collections"))
     require_small(data.atlas().con, name)
     found = data.ask("in_collection", collection=name)
-    frame.named(name, 2)
+    frame.show_heading(name, 2)
     st.text(f"{found.frame.height:,} members.")
     for kind in ("neuron", "head", "position", "token"):
         part = found.frame.filter(kind=kind)

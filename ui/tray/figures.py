@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from atlas.export.drawings import Drawing, archive, named, to_pdf, to_svg, to_tex
+from atlas.export.drawings import Drawing, archive, name_drawings, to_pdf, to_svg, to_tex
 from ui import data, links
 from ui.data import Answer
 
@@ -18,14 +18,14 @@ Made = Callable[[], tuple[str, str]]
 
 
 @dataclass
-class Kept:
+class TrayFigure:
     """A figure in the tray. `id` tells it from others, so that adding twice is once."""
 
     id: str
     drawing: Drawing
 
 
-def tray() -> list[Kept]:
+def tray() -> list[TrayFigure]:
     """Get the tray of this tab."""
     return st.session_state.setdefault("tray", [])
 
@@ -33,19 +33,24 @@ def tray() -> list[Kept]:
 @st.fragment
 def offer(answer: Answer, key: str, made: Made) -> None:
     """Offer a button that puts a view into the tray, or a link to the tray if it is there."""
-    own = hashlib.sha256(f"{key} {answer.sql} {data.shown().path}".encode()).hexdigest()[:16]
+    own = hashlib.sha256(f"{key} {answer.sql} {data.current_snapshot().path}".encode()).hexdigest()[:16]
     if any(kept.id == own for kept in tray()):
         st.html(links.anchor(links.evidence("figures"), f"In the figure tray ({len(tray())})"))
         return
     st.button(
-        "Add to figure", icon=":material/add_photo_alternate:", key=f"{key}-to-figure", disabled=len(tray()) >= MOST, on_click=put, args=(own, answer, made)
+        "Add to figure",
+        icon=":material/add_photo_alternate:",
+        key=f"{key}-to-figure",
+        disabled=len(tray()) >= MOST,
+        on_click=add_figure,
+        args=(own, answer, made),
     )
 
 
-def put(own: str, answer: Answer, made: Made) -> None:
+def add_figure(own: str, answer: Answer, made: Made) -> None:
     """Put a view into the tray."""
     svg, latex = made()
-    tray().append(Kept(own, Drawing(answer.name, answer.caption, svg, latex, data.source(answer))))
+    tray().append(TrayFigure(own, Drawing(answer.name, answer.caption, svg, latex, data.source(answer))))
 
 
 def page() -> None:
@@ -56,7 +61,7 @@ def page() -> None:
         return
     n = len(kept)
     st.text(f"{'One figure' if n == 1 else f'{n} figures'}, kept while this tab is open. The archive has figures.tex, ready to paste, and each as PDF and SVG.")
-    drawings = named([replace(k.drawing, caption=caption_of(k)) for k in kept])
+    drawings = name_drawings([replace(k.drawing, caption=caption_of(k)) for k in kept])
     st.download_button("Download all (zip)", lambda: archive(drawings), file_name="figures.zip", key="tray-all", on_click="ignore", icon=":material/download:")
     for i, (figure, drawing) in enumerate(zip(kept, drawings, strict=True)):
         with st.container(border=True):
@@ -65,11 +70,11 @@ def page() -> None:
             buttons(i, figure, drawing)
 
 
-def caption_of(kept: Kept) -> str:
+def caption_of(kept: TrayFigure) -> str:
     return str(st.session_state.get(f"caption-{kept.id}", kept.drawing.caption))
 
 
-def buttons(i: int, kept: Kept, drawing: Drawing) -> None:
+def buttons(i: int, kept: TrayFigure, drawing: Drawing) -> None:
     """Offer the files of a figure, and buttons to move or remove it."""
     content: dict[str, tuple[str, Callable[[], bytes]]] = {
         "SVG": ("svg", lambda: to_svg(drawing)),

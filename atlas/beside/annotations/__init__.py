@@ -7,9 +7,9 @@ mining.py proposes patterns, which are never counted as a person's.
 
 from pathlib import Path
 
-from schema.open.kinds import Beside
+from schema.open.kinds import Companion
 
-ANNOTATIONS = Beside(
+ANNOTATIONS = Companion(
     name="annotations",
     version=1,
     label="annotation_schema",

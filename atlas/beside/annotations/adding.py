@@ -5,12 +5,12 @@ from pathlib import Path
 import duckdb
 
 from atlas.beside.annotations import ANNOTATIONS
-from atlas.beside.annotations.keeping import annotated, insert, patterns_of, remove
-from atlas.beside.annotations.steps import named, together, weights
-from atlas.beside.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, Shown, shown
+from atlas.beside.annotations.keeping import find_annotation_ids, insert, patterns_of, remove
+from atlas.beside.annotations.steps import add_items_by_id, kept_name, weights
+from atlas.beside.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, ShownItem, read_shown_items
 from atlas.cursors import fetch_rows
 from schema.errors import AtlasError
-from schema.open.change import changing_own
+from schema.open.change import change_companion_with_atlas
 
 RANKS = "SELECT i.rank, coalesce(i.position_id, i.token_id) FROM annotations.annotation_item AS i WHERE i.annotation_id = $id ORDER BY i.rank"
 
@@ -21,21 +21,21 @@ def add(con: duckdb.DuckDBPyConnection, path: Path, address: Address, annotator:
     `con` has the atlas at `path` open. Returns how many patterns of hers the address now has.
     Raises AtlasError for what breaks the papers' rules, and where she was shown other texts before.
     """
-    annotator = named(con, annotator)
-    items = shown(con, [address]).get(address, ())
+    annotator = kept_name(con, annotator)
+    items = read_shown_items(con, [address]).get(address, ())
     if not items:
         raise AtlasError(f"this atlas has no {address}")
     if pattern is not None:
         check(address, pattern, items)
-    with changing_own(ANNOTATIONS, path) as (writer, own):
-        former = annotated(own, annotator)
+    with change_companion_with_atlas(ANNOTATIONS, path) as (writer, own):
+        former = find_annotation_ids(own, annotator)
         earlier: tuple[Pattern, ...] = ()
         if address in former:
             before = fetch_rows(writer, RANKS, {"id": former[address]})
-            every = shown(con, [address], every=True)[address]
+            every = read_shown_items(con, [address], every=True)[address]
             if not set(before) <= {(item.rank, item.id) for item in every}:
                 raise AtlasError(f"{annotator} annotated {address} when this atlas showed other texts: load a sheet with --replace")
-            items = together(items, every, (item_id for _, item_id in before))
+            items = add_items_by_id(items, every, (item_id for _, item_id in before))
             earlier = patterns_of(own, annotator)[address]
             remove(writer, [former[address]])
         found = (*earlier, pattern) if pattern else earlier
@@ -43,7 +43,7 @@ def add(con: duckdb.DuckDBPyConnection, path: Path, address: Address, annotator:
     return len(found)
 
 
-def check(address: Address, pattern: Pattern, items: tuple[Shown, ...]) -> None:
+def check(address: Address, pattern: Pattern, items: tuple[ShownItem, ...]) -> None:
     """Raise AtlasError unless the pattern has a kind of its subject, a description, and explains enough of what is shown."""
     subject = SUBJECTS[address.subject]
     things = "texts" if address.subject == "key" else "tokens"

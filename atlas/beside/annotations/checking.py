@@ -5,10 +5,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from atlas.beside.annotations.cells import marked
+from atlas.beside.annotations.cells import mark_token
 from atlas.beside.annotations.reading import Row
 from atlas.beside.annotations.sheet import NONE, POSITION
-from atlas.beside.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, Shown
+from atlas.beside.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, ShownItem
 from atlas.export.visible import visible_line
 from schema.errors import AtlasError
 
@@ -46,7 +46,7 @@ class Entry:
     id: int | None
 
 
-def entries(rows: Iterable[Row], faults: Faults) -> dict[Address, list[Entry]]:
+def blocks_by_address(rows: Iterable[Row], faults: Faults) -> dict[Address, list[Entry]]:
     """Group the sheet's rows into blocks, in the order of the sheet. Rows whose subject or numbers make no sense are faults."""
     blocks: dict[Address, list[Entry]] = defaultdict(list)
     for row in rows:
@@ -85,19 +85,19 @@ def no_number(column: str, cell: str, most_digits: int) -> str | None:
     return f"{column} must be a whole number{f' of at most {most_digits} digits' if is_whole else ''}, not {cell[:LONGEST_SHOWN]!r}"
 
 
-def annotations(blocks: Mapping[Address, list[Entry]], atlas_items: Mapping[Address, tuple[Shown, ...]], faults: Faults) -> list[Annotation]:
+def annotations(blocks: Mapping[Address, list[Entry]], atlas_items: Mapping[Address, tuple[ShownItem, ...]], faults: Faults) -> list[Annotation]:
     """Turn blocks that were looked at into annotations; empty and faulty ones are left out. `atlas_items`: what the atlas shows at each address."""
     found = []
     for address, block in blocks.items():
         items = {item.rank: item for item in atlas_items.get(address, ())}
         n_faults = len(faults.found)
         check_block(address, block, items, faults)
-        if len(faults.found) == n_faults and was_looked_at(block):
+        if len(faults.found) == n_faults and is_filled_in(block):
             found.append(Annotation(address, tuple(items.values()), patterns(address, block, faults)))
     return found
 
 
-def check_block(address: Address, block: list[Entry], items: Mapping[int, Shown], faults: Faults) -> None:
+def check_block(address: Address, block: list[Entry], items: Mapping[int, ShownItem], faults: Faults) -> None:
     """Every row is one that the atlas shows, each once, and none is missing."""
     if not items:
         faults.add(block[0].row, f"this atlas has no {address}")
@@ -105,8 +105,8 @@ def check_block(address: Address, block: list[Entry], items: Mapping[int, Shown]
     seen: dict[int, Entry] = {}
     for entry in block:
         item = items.get(entry.rank)
-        if item is None or entry.id not in (item.id, None) or entry.row["text"] != marked(item.token, item.text_before or ""):
-            now = f"it shows {item.id}, {marked(item.token, (item.text_before or '')[-20:])}" if item else "it shows nothing there"
+        if item is None or entry.id not in (item.id, None) or entry.row["text"] != mark_token(item.token, item.text_before or ""):
+            now = f"it shows {item.id}, {mark_token(item.token, (item.text_before or '')[-20:])}" if item else "it shows nothing there"
             faults.add(entry.row, f"rank {entry.rank} of {address} is not what this atlas shows: {now}")
         elif entry.rank in seen:
             faults.add(entry.row, f"rank {entry.rank} of {address} stands in row {seen[entry.rank].row.number} already")
@@ -116,7 +116,7 @@ def check_block(address: Address, block: list[Entry], items: Mapping[int, Shown]
         faults.add(block[0].row, f"{address} lacks rank {', '.join(map(str, missing))}: keep every row of a block, or delete the whole block")
 
 
-def was_looked_at(block: list[Entry]) -> bool:
+def is_filled_in(block: list[Entry]) -> bool:
     return any(e.row[c].strip() for e in block for c in ("explained_by", "kind", "description"))
 
 

@@ -27,7 +27,7 @@ ORDER BY p.pattern_id
 """
 
 
-def annotated(con: duckdb.DuckDBPyConnection, annotator: str) -> dict[Address, int]:
+def find_annotation_ids(con: duckdb.DuckDBPyConnection, annotator: str) -> dict[Address, int]:
     """Map what `annotator` looked at to its annotation_id. `con` has the atlas open: a whole file may hold the same addresses of other models and texts."""
     return {Address(*row[:4]): row[4] for row in fetch_rows(con, OF_ANNOTATOR, {"annotator": annotator})}
 
@@ -37,7 +37,7 @@ def patterns_of(con: duckdb.DuckDBPyConnection, annotator: str) -> dict[Address,
     by_id: dict[int, list[Pattern]] = {}
     for annotation_id, kind, description, ranks in fetch_rows(con, PATTERNS):
         by_id.setdefault(annotation_id, []).append(Pattern(kind, description, tuple(ranks)))
-    return {address: tuple(by_id.get(i, ())) for address, i in annotated(con, annotator).items()}
+    return {address: tuple(by_id.get(i, ())) for address, i in find_annotation_ids(con, annotator).items()}
 
 
 EXPLAINED = """
@@ -53,7 +53,7 @@ def ids_shown(con: duckdb.DuckDBPyConnection, annotator: str) -> dict[Address, d
     by_id: dict[int, dict[int, int]] = {}
     for annotation_id, rank, item_id in fetch_rows(con, EXPLAINED, {"annotator": annotator}):
         by_id.setdefault(annotation_id, {})[rank] = item_id
-    return {address: by_id.get(i, {}) for address, i in annotated(con, annotator).items()}
+    return {address: by_id.get(i, {}) for address, i in find_annotation_ids(con, annotator).items()}
 
 
 def remove(con: duckdb.DuckDBPyConnection, annotation_ids: Iterable[int]) -> None:

@@ -8,9 +8,9 @@ from math import comb
 
 import duckdb
 
-from atlas.beside.annotations.subjects import SUBJECTS, Pattern, Shown
+from atlas.beside.annotations.subjects import SUBJECTS, Pattern, ShownItem
 from atlas.cursors import fetch_rows
-from atlas.export.visible import visible
+from atlas.export.visible import visible_text
 
 LONGEST = 4
 """Words of the longest ending that is looked for."""
@@ -31,7 +31,7 @@ GROUP BY d.metadata
 """
 
 
-def proposals(items: Sequence[Shown], shares: Mapping[tuple[str, str], float]) -> tuple[Pattern, ...]:
+def proposals(items: Sequence[ShownItem], shares: Mapping[tuple[str, str], float]) -> tuple[Pattern, ...]:
     """Patterns of one key's texts, those that explain most first, at most as many as there are texts.
 
     Shallow: a last token, or a last 2 to 4 words, that end at least 3 texts; of endings that the same texts share, the longest.
@@ -43,7 +43,7 @@ def proposals(items: Sequence[Shown], shares: Mapping[tuple[str, str], float]) -
     return tuple(sorted(found, key=lambda p: (-len(p.ranks), p.kind != "shallow", p.description))[: len(items)])
 
 
-def endings(items: Iterable[Shown], least: int) -> list[Pattern]:
+def endings(items: Iterable[ShownItem], least: int) -> list[Pattern]:
     """Shared endings, shortest first, so that of two that end the same texts the longer one is kept."""
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for item in items:
@@ -56,9 +56,9 @@ def endings(items: Iterable[Shown], least: int) -> list[Pattern]:
     return [Pattern("shallow", f"ends with “{' '.join(ending)}”", ranks) for ranks, ending in longest.items()]
 
 
-def endings_of(item: Shown) -> list[tuple[str, ...]]:
+def endings_of(item: ShownItem) -> list[tuple[str, ...]]:
     """List the endings of a text, case aside: its last token, and its last 2 to 4 words."""
-    token = item.token.strip().casefold() or visible(item.token)
+    token = item.token.strip().casefold() or visible_text(item.token)
     if not item.text_before or not item.token.strip():
         return [(token,)]
     words = WORDS.findall(f"{item.text_before}{item.token}".casefold())
@@ -67,7 +67,7 @@ def endings_of(item: Shown) -> list[tuple[str, ...]]:
     return [(token,), *(tuple(words[-n:]) for n in range(2, LONGEST + 1) if len(words) >= n)]
 
 
-def shared_metadata(items: Sequence[Shown], shares: Mapping[tuple[str, str], float], least: int) -> list[Pattern]:
+def shared_metadata(items: Sequence[ShownItem], shares: Mapping[tuple[str, str], float], least: int) -> list[Pattern]:
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     for item in items:
         for fact in facts(item.metadata):

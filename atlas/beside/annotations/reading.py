@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
 
-from atlas.beside.annotations.cells import unguarded
+from atlas.beside.annotations.cells import unguard_cell
 from atlas.beside.annotations.sheet import COLUMNS
 from schema.errors import AtlasError
 
@@ -67,7 +67,7 @@ def parse(text: str, path: Path) -> list[Row]:
             columns = [cell.strip().lower() for cell in cells]
             check_heading(columns, path)
         else:
-            found.append(Row(number, {c: unguarded(cell) for c, cell in zip(columns, cells + [""] * len(columns), strict=False) if c in COLUMNS}))
+            found.append(Row(number, {c: unguard_cell(cell) for c, cell in zip(columns, cells + [""] * len(columns), strict=False) if c in COLUMNS}))
     if not found:
         raise AtlasError(f"{path} has no rows to load; `atlas annotate sheet` writes a sheet")
     return found

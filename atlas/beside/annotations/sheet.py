@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Mapping
 from string import ascii_lowercase
 
-from atlas.beside.annotations.cells import guarded, marked
-from atlas.beside.annotations.subjects import SUBJECTS, Address, Pattern, Shown
+from atlas.beside.annotations.cells import guard_cell, mark_token
+from atlas.beside.annotations.subjects import SUBJECTS, Address, Pattern, ShownItem
 
 COLUMNS = ("subject", "layer", "item", "corpus", "rank", "id", "text", "next_token", "document", "metadata", "explained_by", "pattern", "kind", "description")
 """`item` is the neuron, or the number or position of a vector; `id` the position of a text, or the token. People fill in explained_by, kind, description."""
@@ -47,7 +47,7 @@ def instructions(subject: str) -> list[str]:
     ]
 
 
-def sheet(subject: str, found: Mapping[Address, tuple[Shown, ...]], former: Mapping[Address, tuple[Pattern, ...]]) -> bytes:
+def sheet(subject: str, found: Mapping[Address, tuple[ShownItem, ...]], former: Mapping[Address, tuple[Pattern, ...]]) -> bytes:
     """Write the sheet as CSV, UTF-8 with a byte-order mark (Excel reads it as UTF-8 only so); `former` patterns are filled in."""
     out = io.StringIO()
     # every text in quotes: some programs guess the separator, and texts have many commas
@@ -60,20 +60,20 @@ def sheet(subject: str, found: Mapping[Address, tuple[Shown, ...]], former: Mapp
     return out.getvalue().encode("utf-8-sig")
 
 
-def block(address: Address, items: tuple[Shown, ...], patterns: tuple[Pattern, ...] | None) -> Iterable[list[object]]:
+def block(address: Address, items: tuple[ShownItem, ...], patterns: tuple[Pattern, ...] | None) -> Iterable[list[object]]:
     """Yield the rows of one address, with `patterns` filled in: those of an earlier annotation, None where there is none."""
     for place, item in enumerate(items):
         letter = LETTERS[place] if place < len(LETTERS) else ""
         own = patterns[place] if patterns is not None and place < len(patterns) else None
         kind = own.kind if own else NONE if patterns == () and place == 0 else ""
         explained_by = "".join(LETTERS[i] for i, p in enumerate(patterns or ()) if item.rank in p.ranks)
-        words = [marked(item.token, item.text_before or ""), marked(item.next_token) if item.next_token is not None else "", item.document or ""]
-        words += ["; ".join(filter(None, [facts(item.metadata), more_of(item)])), explained_by, letter, kind, own.description if own else ""]
+        words = [mark_token(item.token, item.text_before or ""), mark_token(item.next_token) if item.next_token is not None else "", item.document or ""]
+        words += ["; ".join(filter(None, [facts(item.metadata), describe_more_texts(item)])), explained_by, letter, kind, own.description if own else ""]
         corpus = "" if address.corpus_id is None else address.corpus_id
         of_update = address.subject == "ffn_update"
         item_cell = f"{POSITION}{address.item}" if of_update else address.item
         id_cell = item.id if item.position_id is None else f"{POSITION}{item.id}"
-        yield [address.subject, address.layer, item_cell, corpus, item.rank, id_cell, *map(guarded, words)]
+        yield [address.subject, address.layer, item_cell, corpus, item.rank, id_cell, *map(guard_cell, words)]
 
 
 def facts(metadata: str | None) -> str:
@@ -81,6 +81,6 @@ def facts(metadata: str | None) -> str:
     return "; ".join(f"{key}: {value}" for key, value in json.loads(metadata or "{}").items())
 
 
-def more_of(item: Shown) -> str:
+def describe_more_texts(item: ShownItem) -> str:
     """How many more texts of the key its sequence has, for reading; '' for none."""
     return f"{item.n_more} more in this sequence" if item.n_more else ""

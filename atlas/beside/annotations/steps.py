@@ -10,19 +10,19 @@ import duckdb
 import polars as pl
 
 from atlas.beside.annotations import ANNOTATIONS
-from atlas.beside.annotations.checking import Entry, Faults, annotations, entries, refusal
-from atlas.beside.annotations.keeping import MINER, annotated, ids_shown, insert, patterns_of, remove
+from atlas.beside.annotations.checking import Entry, Faults, annotations, blocks_by_address, refusal
+from atlas.beside.annotations.keeping import MINER, find_annotation_ids, ids_shown, insert, patterns_of, remove
 from atlas.beside.annotations.mining import metadata_shares, proposals
 from atlas.beside.annotations.reading import read_sheet
 from atlas.beside.annotations.sheet import sheet
-from atlas.beside.annotations.subjects import MOST_TEXTS, SUBJECTS, Address, Annotation, Pattern, Shown, Subject, batches, sample, shown
+from atlas.beside.annotations.subjects import MOST_TEXTS, SUBJECTS, Address, Annotation, Pattern, ShownItem, Subject, batches, read_shown_items, sample
 from atlas.cursors import fetch_rows
 from atlas.frames import fetch
-from atlas.naming import checked
+from atlas.naming import normalise_name
 from schema.errors import AtlasError
-from schema.open.change import changing_own
+from schema.open.change import change_companion_with_atlas
 
-Items = Mapping[Address, tuple[Shown, ...]]
+Items = Mapping[Address, tuple[ShownItem, ...]]
 
 STATUS = """
 WITH
@@ -66,23 +66,23 @@ def make_sheet(
 
     The second result says what of it stands at another place than when it was said, or nowhere, a sentence each.
     """
-    found = shown(con, sample(con, path, SUBJECTS[subject], per_layer, seed, corpus))
+    found = read_shown_items(con, sample(con, path, SUBJECTS[subject], per_layer, seed, corpus))
     former = patterns_of(con, annotator) if annotator else {}
     before = ids_shown(con, annotator) if annotator else {}
-    every = shown(con, found.keys() & former.keys(), every=True)
-    found |= {address: together(found[address], every[address], before[address].values()) for address in every}
+    every = read_shown_items(con, found.keys() & former.keys(), every=True)
+    found |= {address: add_items_by_id(found[address], every[address], before[address].values()) for address in every}
     moves = [move_patterns(patterns, before[address], found[address]) for address, patterns in former.items() if address in found]
     placed = {address: move.patterns for address, move in zip((a for a in former if a in found), moves, strict=True)}
     return sheet(subject, found, placed), list(describe_moves(moves, SUBJECTS[subject]))
 
 
-def together(items: Iterable[Shown], every: Iterable[Shown], ids: Iterable[int]) -> tuple[Shown, ...]:
+def add_items_by_id(items: Iterable[ShownItem], every: Iterable[ShownItem], ids: Iterable[int]) -> tuple[ShownItem, ...]:
     """Add to the items those of `every` that have one of the ids, by rank: what somebody was shown before stays beside what is shown now."""
     wanted = {*(item.id for item in items), *ids}
     return tuple(item for item in every if item.id in wanted)
 
 
-def texts_of_blocks(blocks: Mapping[Address, list[Entry]], now: Items, every: Items) -> dict[Address, tuple[Shown, ...]]:
+def texts_of_blocks(blocks: Mapping[Address, list[Entry]], now: Items, every: Items) -> dict[Address, tuple[ShownItem, ...]]:
     """Select what each block of a sheet must have: what is shown now, or the first texts of all (as in earlier releases), and other stored texts it has."""
     found = dict(now)
     for address in now:
@@ -93,7 +93,7 @@ def texts_of_blocks(blocks: Mapping[Address, list[Entry]], now: Items, every: It
     return found
 
 
-class Moved(NamedTuple):
+class MovedPatterns(NamedTuple):
     """Patterns of one address with the ranks that what they explain has now; how many of its items have another rank, and how many are shown no more."""
 
     patterns: tuple[Pattern, ...]
@@ -101,17 +101,17 @@ class Moved(NamedTuple):
     n_gone: int
 
 
-def move_patterns(patterns: Sequence[Pattern], before: Mapping[int, int], items: Iterable[Shown]) -> Moved:
+def move_patterns(patterns: Sequence[Pattern], before: Mapping[int, int], items: Iterable[ShownItem]) -> MovedPatterns:
     """before: rank → id when the patterns were found; items: what the atlas shows now."""
     now = {item.rank: item.id for item in items}
     ranks = {item_id: rank for rank, item_id in reversed(now.items())}
     explained = {rank for pattern in patterns for rank in pattern.ranks}
     to = {rank: rank if now.get(rank) == before[rank] else ranks.get(before[rank]) for rank in explained if rank in before}
     placed = [Pattern(p.kind, p.description, tuple(sorted(place for rank in p.ranks if (place := to.get(rank)) is not None))) for p in patterns]
-    return Moved(tuple(placed), sum(place not in (rank, None) for rank, place in to.items()), sum(place is None for place in to.values()))
+    return MovedPatterns(tuple(placed), sum(place not in (rank, None) for rank, place in to.items()), sum(place is None for place in to.values()))
 
 
-def describe_moves(moves: Iterable[Moved], subject: Subject) -> Iterator[str]:
+def describe_moves(moves: Iterable[MovedPatterns], subject: Subject) -> Iterator[str]:
     things = "texts" if subject.name == "key" else "tokens"
     if n := sum(move.n_moved for move in moves):
         yield f"{n} {things} that patterns explain have other ranks than when they were annotated: their letters stand beside them"
@@ -122,7 +122,7 @@ def describe_moves(moves: Iterable[Moved], subject: Subject) -> Iterator[str]:
         yield f"{n_short} patterns explain fewer than {subject.least} {things} of those left: complete them, or take their kind and description out"
 
 
-class Loaded(NamedTuple):
+class LoadCounts(NamedTuple):
     """How many keys or vectors were annotated, how many blocks were left empty, and how many of those are annotated from before, and stay so."""
 
     n: int
@@ -130,17 +130,17 @@ class Loaded(NamedTuple):
     n_stay: int
 
 
-def load(con: duckdb.DuckDBPyConnection, path: Path, sheet_path: Path, annotator: str, *, is_replacing: bool) -> Loaded:
+def load(con: duckdb.DuckDBPyConnection, path: Path, sheet_path: Path, annotator: str, *, is_replacing: bool) -> LoadCounts:
     """Keep a filled-in sheet as the annotations of `annotator`, all of it or nothing. `con` has the atlas at `path` open.
 
     Raises AtlasError with every row that breaks a rule.
     """
-    annotator = named(con, annotator)
+    annotator = kept_name(con, annotator)
     faults = Faults()
-    blocks = entries(read_sheet(sheet_path), faults)
-    found = annotations(blocks, texts_of_blocks(blocks, shown(con, blocks), shown(con, blocks, every=True)), faults)
-    with changing_own(ANNOTATIONS, path) as (writer, own):
-        former = annotated(own, annotator)
+    blocks = blocks_by_address(read_sheet(sheet_path), faults)
+    found = annotations(blocks, texts_of_blocks(blocks, read_shown_items(con, blocks), read_shown_items(con, blocks, every=True)), faults)
+    with change_companion_with_atlas(ANNOTATIONS, path) as (writer, own):
+        former = find_annotation_ids(own, annotator)
         again = [a.address for a in found if a.address in former]
         if not is_replacing:
             for address in again:
@@ -152,10 +152,10 @@ def load(con: duckdb.DuckDBPyConnection, path: Path, sheet_path: Path, annotator
         remove(writer, [former[address] for address in again])
         insert(writer, found, annotator, weights(con))
     empty = blocks.keys() - {a.address for a in found}
-    return Loaded(len(found), len(empty), len(empty & former.keys()))
+    return LoadCounts(len(found), len(empty), len(empty & former.keys()))
 
 
-def named(con: duckdb.DuckDBPyConnection, annotator: str) -> str:
+def kept_name(con: duckdb.DuckDBPyConnection, annotator: str) -> str:
     """Spell a name as it is kept: as given if somebody has it so, else as it was first written, since names that differ in case alone are one person's.
 
     Raises AtlasError for the name of proposals, and for one that no person may have.
@@ -164,20 +164,20 @@ def named(con: duckdb.DuckDBPyConnection, annotator: str) -> str:
     if name.lower() == MINER:
         raise AtlasError(f"{annotator!r} cannot be an annotator's name: it is that of proposals")
     known = fetch_rows(con, SPELT, {"name": name})
-    return str(known[0][0]) if known else checked(annotator, "person")
+    return str(known[0][0]) if known else normalise_name(annotator, "person")
 
 
 def propose(con: duckdb.DuckDBPyConnection, path: Path, per_layer: int, seed: int, corpus: int | None) -> int:
     """Put proposals for a seeded sample of keys in the place of earlier ones; returns for how many keys."""
     addresses = sample(con, path, SUBJECTS["key"], per_layer, seed, corpus)
-    with changing_own(ANNOTATIONS, path) as (writer, own):
-        remove(writer, annotated(own, MINER).values())
+    with change_companion_with_atlas(ANNOTATIONS, path) as (writer, own):
+        remove(writer, find_annotation_ids(own, MINER).values())
         for batch in batches(addresses):
-            insert(writer, mined(con, shown(con, batch)), MINER, weights(con))
+            insert(writer, mine_annotations(con, read_shown_items(con, batch)), MINER, weights(con))
     return len(addresses)
 
 
-def mined(con: duckdb.DuckDBPyConnection, found: Mapping[Address, tuple[Shown, ...]]) -> list[Annotation]:
+def mine_annotations(con: duckdb.DuckDBPyConnection, found: Mapping[Address, tuple[ShownItem, ...]]) -> list[Annotation]:
     shares = {corpus: metadata_shares(con, corpus) for corpus in {address.corpus_id for address in found} if corpus is not None}
     return [Annotation(a, items, proposals(items, shares[a.corpus_id])) for a, items in found.items() if a.corpus_id is not None]
 
@@ -198,13 +198,13 @@ def status(con: duckdb.DuckDBPyConnection) -> tuple[pl.DataFrame, list[tuple[str
 def stale_items(con: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, Address, int]]:
     """Annotated items that the atlas no longer shows, or shows with another text. A new rank alone is no matter."""
     kept = [(row[0], Address(*row[1:5]), row[5], row[6:]) for row in fetch_rows(con, KEPT_ITEMS)]
-    now = shown(con, {address for _, address, _, _ in kept}, every=True)
-    texts = {address: {(i.id, i.text_before, unspelt(i.token)) for i in items} for address, items in now.items()}
+    now = read_shown_items(con, {address for _, address, _, _ in kept}, every=True)
+    texts = {address: {(i.id, i.text_before, collapse_byte_pieces(i.token)) for i in items} for address, items in now.items()}
     for annotator, address, rank, (item, before, token) in kept:
-        if (item, before, unspelt(token)) not in texts.get(address, set()):
+        if (item, before, collapse_byte_pieces(token)) not in texts.get(address, set()):
             yield annotator, address, rank
 
 
-def unspelt(token: str) -> str:
+def collapse_byte_pieces(token: str) -> str:
     """Replace what is no whole character in a token by one sign: earlier releases showed each such piece as U+FFFD, this one spells out the bytes."""
     return re.sub("⟨[0-9A-F ]+⟩|\ufffd(.*\ufffd)?", "\ufffd", token, flags=re.DOTALL)

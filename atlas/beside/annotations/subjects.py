@@ -95,7 +95,7 @@ class Address:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownItem:
     """One text or token that is shown: of a text, `token` is its last. `text_before`, `next_token` and `document` are None for tokens.
 
     n_more: other texts of the same key in the sequence of a text.
@@ -132,7 +132,7 @@ class Annotation:
     """One look at one address: everything that was shown, and the patterns found in it."""
 
     address: Address
-    items: tuple[Shown, ...]
+    items: tuple[ShownItem, ...]
     patterns: tuple[Pattern, ...]
 
 
@@ -161,16 +161,16 @@ def sample(con: duckdb.DuckDBPyConnection, path: Path, subject: Subject, per_lay
     return [Address(subject.name, *row) for row in fetch_rows(con, drawn, chosen)]
 
 
-def shown(con: duckdb.DuckDBPyConnection, addresses: Iterable[Address], *, every: bool = False) -> dict[Address, tuple[Shown, ...]]:
+def read_shown_items(con: duckdb.DuckDBPyConnection, addresses: Iterable[Address], *, every: bool = False) -> dict[Address, tuple[ShownItem, ...]]:
     """Read what the atlas shows at each address, by rank; addresses that it does not have are left out.
 
     every: all texts of a key that are stored, as a sheet of an earlier release may have others than are shown now.
     """
-    found: dict[Address, list[Shown]] = {}
+    found: dict[Address, list[ShownItem]] = {}
     wanted = dict.fromkeys(addresses)
     for subject in SUBJECTS.values():
         for batch in batches([a for a in wanted if a.subject == subject.name]):
-            for address, item in shown_of(con, subject, batch, every):
+            for address, item in fetch_shown_items(con, subject, batch, every):
                 found.setdefault(address, []).append(item)
     return {address: tuple(items) for address, items in found.items()}
 
@@ -179,7 +179,7 @@ def batches(addresses: Sequence[Address]) -> Iterator[Sequence[Address]]:
     return (addresses[start : start + BATCH] for start in range(0, len(addresses), BATCH))
 
 
-def shown_of(con: duckdb.DuckDBPyConnection, subject: Subject, addresses: Sequence[Address], every: bool) -> list[tuple[Address, Shown]]:
+def fetch_shown_items(con: duckdb.DuckDBPyConnection, subject: Subject, addresses: Sequence[Address], every: bool) -> list[tuple[Address, ShownItem]]:
     sql = f"""
     WITH
     asked AS (
@@ -214,4 +214,4 @@ def shown_of(con: duckdb.DuckDBPyConnection, subject: Subject, addresses: Sequen
         "layers": [a.layer for a in addresses],
         "items": [a.item for a in addresses],
     }
-    return [(Address(subject.name, *row[:3]), Shown(*row[3:])) for row in fetch_rows(con, sql, parameters)]
+    return [(Address(subject.name, *row[:3]), ShownItem(*row[3:])) for row in fetch_rows(con, sql, parameters)]

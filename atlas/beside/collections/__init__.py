@@ -6,9 +6,9 @@ statement to what is in one, bounds.py says how much is read of a file that was 
 
 from pathlib import Path
 
-from schema.open.kinds import Beside
+from schema.open.kinds import Companion
 
-COLLECTIONS = Beside(
+COLLECTIONS = Companion(
     name="collections",
     version=1,
     label="collection_schema",

@@ -26,19 +26,19 @@ WHERE lower(c.name) = lower($name)
 def require_few(con: duckdb.DuckDBPyConnection) -> None:
     """Raise AtlasError where there are more collections, or members in all of them, than a file may hold."""
     ((n, n_bytes, n_members),) = fetch_rows(con, OF_FILE)
-    refuse(n, MOST_COLLECTIONS, "collections")
-    refuse(n_members, MOST_IN_FILE, "members in all collections together")
-    refuse(n_bytes, MOST_BYTES, "bytes of names and notes")
+    require_at_most(n, MOST_COLLECTIONS, "collections")
+    require_at_most(n_members, MOST_IN_FILE, "members in all collections together")
+    require_at_most(n_bytes, MOST_BYTES, "bytes of names and notes")
 
 
 def require_small(con: duckdb.DuckDBPyConnection, name: str) -> None:
     """Raise AtlasError where a collection is larger than one may be. One that there is not is small."""
     require_few(con)
     ((n, n_bytes),) = fetch_rows(con, OF_ONE, {"name": name})
-    refuse(n, MOST_MEMBERS, f"members in {name[:80]!r}")
-    refuse(n_bytes, MOST_BYTES, f"bytes of texts and notes in {name[:80]!r}")
+    require_at_most(n, MOST_MEMBERS, f"members in {name[:80]!r}")
+    require_at_most(n_bytes, MOST_BYTES, f"bytes of texts and notes in {name[:80]!r}")
 
 
-def refuse(n: int, most: int, what: str) -> None:
+def require_at_most(n: int, most: int, what: str) -> None:
     if n > most:
         raise AtlasError(f"the file of collections has {n:,} {what}, and {most:,} is the most that is read: SQL has them all")

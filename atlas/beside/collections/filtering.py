@@ -7,7 +7,7 @@ JOINS = {"neuron": ("layer", "neuron"), "head": ("layer", "head"), "position": (
 """Kind of member → the columns by which a row names one, the first that fit."""
 
 
-def within(sql: str, columns: list[str], collection: str) -> str:
+def restrict_to_collection(sql: str, columns: list[str], collection: str) -> str:
     """Narrow a SELECT to what is in a collection of this atlas's model, in the order it had. Raises AtlasError if its columns name no member."""
     kind = next((kind for kind, joined in JOINS.items() if set(joined) <= set(columns)), None)
     if kind is None:

@@ -13,9 +13,9 @@ from atlas.beside.collections import COLLECTIONS
 from atlas.beside.collections.bounds import MOST_COLLECTIONS, MOST_IN_FILE, MOST_MEMBERS
 from atlas.beside.collections.members import Member, texts
 from atlas.cursors import fetch_rows
-from atlas.naming import checked
+from atlas.naming import normalise_name
 from schema.errors import AtlasError, what_there_is
-from schema.open.change import changing, changing_own, insert_rows
+from schema.open.change import change_companion, change_companion_with_atlas, insert_rows
 
 LONGEST_NOTE = 2_000
 """Characters."""
@@ -39,21 +39,21 @@ def add(con: duckdb.DuckDBPyConnection, path: Path, name: str, members: Sequence
 
     Returns how many are new in it and how many were there. Raises AtlasError for what the atlas does not have, and for what is beyond the bounds.
     """
-    name, by, note, member_note = checked(name), checked(by, "person"), check_note(note), check_note(member_note)
+    name, by, note, member_note = normalise_name(name), normalise_name(by, "person"), check_note(note), check_note(member_note)
     wanted = list(dict.fromkeys(members))
     if not wanted:
         raise AtlasError("nothing to add: name neurons, heads, positions or tokens")
     if len(wanted) > MOST_MEMBERS:
-        raise too_many(len(wanted))
+        raise member_limit_error(len(wanted))
     shown, sha256 = texts(con, wanted), weights(con)
-    with changing_own(COLLECTIONS, path) as (writer, own):
-        collection_id = made(writer, name, note, by)
+    with change_companion_with_atlas(COLLECTIONS, path) as (writer, own):
+        collection_id = find_or_make_collection(writer, name, note, by)
         there = {Member(*row[:3]) for row in fetch_rows(own, MEMBERS, {"id": collection_id})}
         fresh = [m for m in wanted if m not in there]
         of_it = "FROM collections.collection_member WHERE collection_id = $id"
         ((n, last),) = fetch_rows(writer, f"SELECT count(*), coalesce(max(number), -1) {of_it}", {"id": collection_id})
         if n + len(fresh) > MOST_MEMBERS:
-            raise too_many(n + len(fresh))
+            raise member_limit_error(n + len(fresh))
         ((n_in_file,),) = fetch_rows(writer, "SELECT count(*) FROM collections.collection_member")
         if n_in_file + len(fresh) > MOST_IN_FILE:
             raise AtlasError(f"all collections of this atlas have at most {MOST_IN_FILE:,} members together, and have {n_in_file:,}: remove a collection")
@@ -61,11 +61,11 @@ def add(con: duckdb.DuckDBPyConnection, path: Path, name: str, members: Sequence
     return len(fresh), len(wanted) - len(fresh)
 
 
-def too_many(n: int) -> AtlasError:
+def member_limit_error(n: int) -> AtlasError:
     return AtlasError(f"a collection has at most {MOST_MEMBERS:,} members, and this would have {n:,}: a SELECT can be asked again without being kept")
 
 
-def made(writer: duckdb.DuckDBPyConnection, name: str, note: str, by: str) -> int:
+def find_or_make_collection(writer: duckdb.DuckDBPyConnection, name: str, note: str, by: str) -> int:
     """Find the id of the collection of that name, or make the collection; `note` fills an empty one.
 
     Raises AtlasError if it has another note, or if the file holds as many collections as it may.
@@ -98,8 +98,8 @@ def insert(writer: duckdb.DuckDBPyConnection, collection_id: int, first: int, me
 
 def remove(path: Path, name: str, members: Iterable[Member]) -> int:
     """Take members of the open atlas's model out of a collection; returns how many. Raises AtlasError, with nothing changed, for what is not in it."""
-    with changing_own(COLLECTIONS, path) as (writer, own):
-        collection_id = existing(writer, name)
+    with change_companion_with_atlas(COLLECTIONS, path) as (writer, own):
+        collection_id = find_collection(writer, name)
         numbers = {Member(*row[:3]): row[3] for row in fetch_rows(own, MEMBERS, {"id": collection_id})}
         wanted = list(dict.fromkeys(members))
         if missing := [m for m in wanted if m not in numbers]:
@@ -111,8 +111,8 @@ def remove(path: Path, name: str, members: Iterable[Member]) -> int:
 
 def remove_whole(path: Path, name: str) -> int:
     """Remove a collection with its members; returns how many those were."""
-    with changing_own(COLLECTIONS, path) as (writer, own):
-        collection_id = existing(writer, name)
+    with change_companion_with_atlas(COLLECTIONS, path) as (writer, own):
+        collection_id = find_collection(writer, name)
         of_it = "SELECT count(*) FROM collections.collection_member AS m WHERE m.collection_id = $id"
         ((n_all,),), ((n_own,),) = (fetch_rows(con, of_it, {"id": collection_id}) for con in (writer, own))
         if n_all > n_own:
@@ -127,9 +127,9 @@ def remove_whole(path: Path, name: str) -> int:
 
 def rename(path: Path, name: str, to: str) -> None:
     """Give a collection another name. Raises AtlasError where that is taken."""
-    to = checked(to)
-    with changing(COLLECTIONS, path) as writer:
-        collection_id = existing(writer, name)
+    to = normalise_name(to)
+    with change_companion(COLLECTIONS, path) as writer:
+        collection_id = find_collection(writer, name)
         if any(other != collection_id for other, _, _ in fetch_rows(writer, THERE, {"name": to})):
             raise AtlasError(f"there is a collection {to} already")
         writer.execute("UPDATE collections.collection SET name = ? WHERE collection_id = ?", [to, collection_id])
@@ -138,11 +138,11 @@ def rename(path: Path, name: str, to: str) -> None:
 def describe(path: Path, name: str, note: str) -> None:
     """Put a note in the place of a collection's."""
     note = check_note(note)
-    with changing(COLLECTIONS, path) as writer:
-        writer.execute("UPDATE collections.collection SET note = ? WHERE collection_id = ?", [note, existing(writer, name)])
+    with change_companion(COLLECTIONS, path) as writer:
+        writer.execute("UPDATE collections.collection SET note = ? WHERE collection_id = ?", [note, find_collection(writer, name)])
 
 
-def existing(con: duckdb.DuckDBPyConnection, name: object) -> int:
+def find_collection(con: duckdb.DuckDBPyConnection, name: object) -> int:
     """Find the id of a collection. Raises AtlasError, with the names that there are, if none has that name."""
     found = fetch_rows(con, THERE, {"name": str(name)})
     if not found:

@@ -8,7 +8,7 @@ import polars as pl
 
 from atlas.address import Head, Neuron, parse_address
 from atlas.cursors import fetch_rows
-from atlas.export.visible import visible
+from atlas.export.visible import visible_text
 from schema.errors import AtlasError
 
 BATCH = 1_000
@@ -97,7 +97,7 @@ def batch_texts(con: duckdb.DuckDBPyConnection, members: Sequence[Member]) -> It
     of = {kind: [m for m in members if m.kind == kind] for kind in ("neuron", "position", "token")}
     if neurons := of["neuron"]:
         asked = {"layers": [m.layer for m in neurons], "items": [m.item for m in neurons]}
-        yield from ((Member("neuron", layer, item), " · ".join(map(visible, tokens))) for layer, item, tokens in fetch_rows(con, NEURONS, asked))
+        yield from ((Member("neuron", layer, item), " · ".join(map(visible_text, tokens))) for layer, item, tokens in fetch_rows(con, NEURONS, asked))
     for kind, sql, largest in (("position", POSITIONS, 2**63 - 1), ("token", TOKENS, 2**31 - 1)):
         # a number that DuckDB's type cannot hold is of nothing that there is
         if items := [m.item for m in of[kind] if m.item <= largest]:

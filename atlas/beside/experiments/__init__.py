@@ -5,9 +5,9 @@ Whatever runs the model brings tables, which are saved as one experiment (store.
 
 from pathlib import Path
 
-from schema.open.kinds import Beside
+from schema.open.kinds import Companion
 
-EXPERIMENTS = Beside(
+EXPERIMENTS = Companion(
     name="experiments",
     version=1,
     label="experiment_schema",

@@ -69,7 +69,7 @@ def insert(con: duckdb.DuckDBPyConnection, experiment_id: int, tables: "Mapping[
     """Insert rows of any tables, all as of one experiment. Raises AtlasError for a table or column that there is not, and for values that it does not take."""
     n_bytes = sum(rows.nbytes for rows in tables.values())
     if n_bytes > MOST_BYTES:
-        raise AtlasError(too_large(n_bytes))
+        raise AtlasError(size_limit_message(n_bytes))
     known = dict(con.execute(COLUMNS).fetchall())
     for name, rows in tables.items():
         if name not in known:
@@ -107,10 +107,10 @@ def require_size(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("CHECKPOINT experiments")
     (n_bytes,) = con.execute("SELECT used_blocks * block_size FROM pragma_database_size() WHERE database_name = 'experiments'").fetchall()[0]
     if n_bytes > MOST_BYTES:
-        raise AtlasError(too_large(n_bytes))
+        raise AtlasError(size_limit_message(n_bytes))
 
 
-def too_large(n_bytes: int) -> str:
+def size_limit_message(n_bytes: int) -> str:
     return (
         f"experiments would take {n_bytes / 1e6:,.0f} MB, and may take {MOST_BYTES / 1e6:,.0f}: every change writes their file anew. "
         "`atlas experiment remove` makes room"

@@ -44,11 +44,11 @@ RULE = Audit("experiments.arm: interventions", "an arm's interventions are resol
 def findings(con: duckdb.DuckDBPyConnection, experiment_id: int | None = None) -> Iterator[Finding]:
     """Check every rule, for one experiment or, with None, for all, and yield what comes of it. Raises AtlasError if one cannot be looked at."""
     for audit in companion_audits(EXPERIMENTS):
-        yield run_audit(con, audit if experiment_id is None else narrowed(audit, experiment_id))
+        yield run_audit(con, audit if experiment_id is None else narrow_audit(audit, experiment_id))
     yield arm_finding(con, experiment_id)
 
 
-def narrowed(audit: Audit, experiment_id: int) -> Audit:
+def narrow_audit(audit: Audit, experiment_id: int) -> Audit:
     """Narrow an audit to one experiment, since each row that breaks a rule says which it is of; an audit without experiment_id stays as it is."""
     if "experiment_id" not in audit.sql:
         return audit
@@ -80,11 +80,16 @@ def fault(text: str, sha256: str, rows: list[dict[str, Any]]) -> str | None:
     if len(expected) != len(rows):
         return f"it has {len(expected)} interventions, and arm_change {len(rows)} of it"
     return next(
-        (f"rank {row['rank']} of arm_change is not its intervention" for row, wanted in zip(rows, expected, strict=True) if not is_same(row, wanted)), None
+        (
+            f"rank {row['rank']} of arm_change is not its intervention"
+            for row, wanted in zip(rows, expected, strict=True)
+            if not is_same_intervention(row, wanted)
+        ),
+        None,
     )
 
 
-def is_same(row: dict[str, Any], wanted: dict[str, Any]) -> bool:
+def is_same_intervention(row: dict[str, Any], wanted: dict[str, Any]) -> bool:
     """Whether a row of arm_change is an intervention, whose canonical JSON no longer has the strength."""
     value, asked = row["value"], wanted["value"]
     is_value = value == asked if None in (value, asked) else isclose(value, asked, rel_tol=USED, abs_tol=USED_NEAR_ZERO)

@@ -11,7 +11,7 @@ import duckdb
 from atlas.beside.experiments import EXPERIMENTS
 from atlas.beside.experiments.inserting import Model, insert, keep_texts, model_of, require_size
 from schema.errors import AtlasError, what_there_is
-from schema.open.change import changing, changing_own
+from schema.open.change import change_companion, change_companion_with_atlas
 from schema.open.opening import open_with_beside
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ def save(path: Path | str, tables: "Mapping[str, pa.Table]") -> int:
 
     def add_whole(con: duckdb.DuckDBPyConnection) -> int:
         (experiment_id,) = con.execute("SELECT coalesce(max(e.experiment_id), -1) + 1 FROM experiments.experiment AS e").fetchall()[0]
-        put(con, experiment_id, tables, model)
+        insert_checked_rows(con, experiment_id, tables, model)
         return int(experiment_id)
 
-    return changed(path, add_whole)
+    return change_file(path, add_whole)
 
 
 def add(path: Path | str, experiment_id: int, tables: "Mapping[str, pa.Table]", *, is_last: bool, row: Mapping[str, Any]) -> None:
@@ -64,31 +64,31 @@ def add(path: Path | str, experiment_id: int, tables: "Mapping[str, pa.Table]", 
 
     def add_part(con: duckdb.DuckDBPyConnection) -> None:
         is_running = require_status(con, experiment_id) == "running"
-        if is_running and experiment_id not in begun_alike(con, row):
+        if is_running and experiment_id not in find_same_begun(con, row):
             raise AtlasError(f"experiment {experiment_id} was removed while it was computed, and another has its id: run the same command again")
         require_new(con, experiment_id, tables)
         if not is_running:
             raise AtlasError(f"experiment {experiment_id} is finished, and nothing is added to it: save another")
         if is_last:
             con.execute(FINISH, {"id": experiment_id})
-        put(con, experiment_id, tables, model)
+        insert_checked_rows(con, experiment_id, tables, model)
 
-    changed(path, add_part)
+    change_file(path, add_part)
 
 
-def unfinished(path: Path | str, row: Mapping[str, Any]) -> tuple[int, frozenset[int]] | None:
+def find_unfinished(path: Path | str, row: Mapping[str, Any]) -> tuple[int, frozenset[int]] | None:
     """Find an experiment that was begun in the same way and has not ended, and its parts that are done; None if there is none.
 
     row: as the table experiment has it. What was begun by other versions of the packages, or on another device, is another: its numbers may differ.
     """
     with closing(open_with_beside(path)) as con:
-        same = begun_alike(con, row)
+        same = find_same_begun(con, row)
         if not same:
             return None
         return same[0], frozenset(part for (part,) in con.execute(DONE, {"id": same[0]}).fetchall())
 
 
-def begun_alike(con: duckdb.DuckDBPyConnection, row: Mapping[str, Any]) -> list[int]:
+def find_same_begun(con: duckdb.DuckDBPyConnection, row: Mapping[str, Any]) -> list[int]:
     """Experiments that were begun in the same way and have not ended, ascending."""
     begun = con.execute(BEGUN, {name: row[name] for name in ALIKE}).fetchall()
     wanted = [json.loads(row[name]) for name in ("settings", "versions")]
@@ -106,25 +106,25 @@ def is_alike(texts: list[str], wanted: list[Any]) -> bool:
 
 def remove(path: Path | str, experiment_id: int) -> None:
     """Remove an experiment with everything that is of it. Raises AtlasError if there is none of that id."""
-    with changing_own(EXPERIMENTS, path) as (con, own):
+    with change_companion_with_atlas(EXPERIMENTS, path) as (con, own):
         # another model's is not to go by the number
         require_status(own, experiment_id)
-        take_out(con, experiment_id)
+        delete_experiment(con, experiment_id)
 
 
 def remove_if_bare(path: Path | str, experiment_id: int) -> bool:
     """Remove an experiment none of whose parts is done, and return whether it was one: other processes may add to what is begun. Raises as `remove` does."""
 
-    def take_out_if_bare(con: duckdb.DuckDBPyConnection) -> bool:
+    def delete_if_bare(con: duckdb.DuckDBPyConnection) -> bool:
         is_bare = not con.execute(DONE, {"id": experiment_id}).fetchall()
         if is_bare:
-            take_out(con, experiment_id)
+            delete_experiment(con, experiment_id)
         return is_bare
 
-    return changed(path, take_out_if_bare)
+    return change_file(path, delete_if_bare)
 
 
-def take_out(con: duckdb.DuckDBPyConnection, experiment_id: int) -> None:
+def delete_experiment(con: duckdb.DuckDBPyConnection, experiment_id: int) -> None:
     require_status(con, experiment_id)
     for (table,) in con.execute(TABLES).fetchall():
         con.execute(f"DELETE FROM experiments.{table} WHERE experiment_id = $id", {"id": experiment_id})
@@ -133,7 +133,7 @@ def take_out(con: duckdb.DuckDBPyConnection, experiment_id: int) -> None:
     )
 
 
-def put(con: duckdb.DuckDBPyConnection, experiment_id: int, tables: "Mapping[str, pa.Table]", model: Model) -> None:
+def insert_checked_rows(con: duckdb.DuckDBPyConnection, experiment_id: int, tables: "Mapping[str, pa.Table]", model: Model) -> None:
     """Insert rows, and raise AtlasError unless the experiment keeps the rules with them."""
     from atlas.beside.experiments.rules import findings  # with SQLAlchemy, which a removal goes without
 
@@ -166,7 +166,7 @@ def require_status(con: duckdb.DuckDBPyConnection, experiment_id: int) -> str:
     return str(con.execute(STATUS, {"id": experiment_id}).fetchall()[0][0])
 
 
-def changed(path: Path | str, change: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
+def change_file(path: Path | str, change: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
     """Change the file as a whole; what DuckDB cannot write leaves it as it was."""
-    with changing(EXPERIMENTS, path) as con:
+    with change_companion(EXPERIMENTS, path) as con:
         return change(con)

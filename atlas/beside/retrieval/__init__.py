@@ -5,9 +5,9 @@ No torch: keys are files beside the atlas, which an ingest with --keys has writt
 
 from pathlib import Path
 
-from schema.open.kinds import Beside
+from schema.open.kinds import Companion
 
-RETRIEVALS = Beside(
+RETRIEVALS = Companion(
     name="retrievals",
     version=1,
     label="retrieval_schema",

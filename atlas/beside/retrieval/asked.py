@@ -56,7 +56,7 @@ class Retrieval:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CorpusQueries:
     """The queries of a corpus by columns, [n] each, in the order of position_id."""
 
     position_ids: np.ndarray
@@ -68,14 +68,14 @@ class Asked:
     top_probs: np.ndarray
 
 
-def queries(con: duckdb.DuckDBPyConnection, corpus_id: int, n: int, seed: int) -> Asked:
+def queries(con: duckdb.DuckDBPyConnection, corpus_id: int, n: int, seed: int) -> CorpusQueries:
     """At most n positions of a corpus that have a key and the model's prediction, by a hash of the seed. Raises AtlasError where none has both."""
     found = con.execute(QUERIES, {"corpus": corpus_id, "n": n, "seed": seed}).fetchnumpy()
     columns = list(found.values())
     if not len(columns[0]):
         raise AtlasError(f"no predictions of corpus {corpus_id}, which neighbours are mixed with: ingest it with --prediction and what its keys were made with")
     order = np.argsort(columns[0])
-    return Asked(*(np.asarray(column)[order] for column in columns))
+    return CorpusQueries(*(np.asarray(column)[order] for column in columns))
 
 
 def text_numbers(con: duckdb.DuckDBPyConnection) -> tuple[np.ndarray, np.ndarray]:
@@ -85,14 +85,14 @@ def text_numbers(con: duckdb.DuckDBPyConnection) -> tuple[np.ndarray, np.ndarray
 
 
 def position_texts(con: duckdb.DuckDBPyConnection, position_ids: np.ndarray) -> pa.Table:
-    return looked_up(con, POSITION_TEXTS, "position_id", position_ids)
+    return select_wanted_rows(con, POSITION_TEXTS, "position_id", position_ids)
 
 
 def token_texts(con: duckdb.DuckDBPyConnection, token_ids: Iterable[np.ndarray]) -> pa.Table:
-    return looked_up(con, TOKEN_TEXTS, "token_id", np.concatenate(list(token_ids)))
+    return select_wanted_rows(con, TOKEN_TEXTS, "token_id", np.concatenate(list(token_ids)))
 
 
-def looked_up(con: duckdb.DuckDBPyConnection, sql: str, column: str, ids: np.ndarray) -> pa.Table:
+def select_wanted_rows(con: duckdb.DuckDBPyConnection, sql: str, column: str, ids: np.ndarray) -> pa.Table:
     """Read the rows of a SELECT that joins `wanted`, which has the distinct ids that are not NOWHERE."""
     wanted = np.unique(ids)
     con.register("wanted", pa.table({column: wanted[wanted >= 0]}))

@@ -26,9 +26,9 @@ PROPOSED = 4
 """Candidates a neighbour that is wanted: codes tell near entries apart coarsely."""
 
 
-def proposed(store: Store, texts: Texts, bar: Progress) -> Propose:
+def build_proposer(store: Store, texts: Texts, bar: Progress) -> Propose:
     """Index a store, and propose from it."""
-    index = built(store, bar)
+    index = build_index(store, bar)
     owned = entries_of_texts(store, texts)
 
     def propose(queries: Queries, k: int, advance: Callable[[int], None]) -> np.ndarray:
@@ -45,9 +45,9 @@ def proposed(store: Store, texts: Texts, bar: Progress) -> Propose:
     return propose
 
 
-def built(store: Store, bar: Progress) -> faiss.IndexIVFPQ:
+def build_index(store: Store, bar: Progress) -> faiss.IndexIVFPQ:
     """Build the index of a store: learn centroids from a sample of its entries, then add every entry's code."""
-    sample, d_model = sampled(store)
+    sample, d_model = sample_entries(store)
     lists = max(1, min(LISTS, len(sample) // TRAINED_ON))
     n_bits = 8 if len(sample) >= 256 else max(1, int(np.log2(len(sample))))
     index = faiss.IndexIVFPQ(faiss.IndexFlatL2(d_model), d_model, lists, code_bytes(d_model), n_bits)
@@ -59,7 +59,7 @@ def built(store: Store, bar: Progress) -> faiss.IndexIVFPQ:
     return index
 
 
-def sampled(store: Store) -> tuple[np.ndarray, int]:
+def sample_entries(store: Store) -> tuple[np.ndarray, int]:
     """Every n-th entry, TRAINED_ON a list at most, [n, d_model] float32; and d_model."""
     step = -(-store.n_entries // (TRAINED_ON * LISTS))
     sample = np.concatenate([block.keys[-block.first % step :: step] for block in store.blocks()])

@@ -71,7 +71,7 @@ def context_hashes(con: duckdb.DuckDBPyConnection, corpus_id: int, position_ids:
         here = slice(*np.searchsorted(asked, (first, behind)))
         if here.start < here.stop:
             found = con.execute(TOKENS, {"first": first, "behind": behind}).fetchnumpy()
-            hashes[here] = hashes_at(asked[here], found["position_id"], rolling(found["token_id"].astype(np.uint64), found["document_id"]))
+            hashes[here] = hashes_at(asked[here], found["position_id"], rolling_hashes(found["token_id"].astype(np.uint64), found["document_id"]))
     return hashes[places].reshape(position_ids.shape)
 
 
@@ -80,21 +80,21 @@ def spans(con: duckdb.DuckDBPyConnection, corpus_id: int) -> Iterator[tuple[int,
     yield from con.execute(SPANS, {"corpus": corpus_id, "span": SPAN}).fetchall()
 
 
-def rolling(tokens: np.ndarray, documents: np.ndarray) -> np.ndarray:
+def rolling_hashes(tokens: np.ndarray, documents: np.ndarray) -> np.ndarray:
     """Hash the LENGTH tokens that end at each, [n] uint64; 0 where they are not all of one document."""
     n = len(tokens)
     hashes = np.zeros(n, np.uint64)
     if n < LENGTH:
         return hashes
     for back in range(LENGTH - 1, -1, -1):
-        step = mixed(hashes[LENGTH - 1 :] ^ tokens[LENGTH - 1 - back : n - back])
+        step = mix_bits(hashes[LENGTH - 1 :] ^ tokens[LENGTH - 1 - back : n - back])
         hashes[LENGTH - 1 :] = step
     is_whole = documents[LENGTH - 1 :] == documents[: n - LENGTH + 1]
     hashes[LENGTH - 1 :] = np.where(is_whole, hashes[LENGTH - 1 :] | np.uint64(1), 0)
     return hashes
 
 
-def mixed(x: np.ndarray) -> np.ndarray:
+def mix_bits(x: np.ndarray) -> np.ndarray:
     """splitmix64's finaliser: one bit changes half of the others."""
     with np.errstate(over="ignore"):
         x = (x + ODD) * np.uint64(0xBF58476D1CE4E5B9)

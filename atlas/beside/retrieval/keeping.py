@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from atlas.beside.retrieval import RETRIEVALS
 from schema.errors import AtlasError
-from schema.open.change import changing, insert_rows
+from schema.open.change import change_companion, insert_rows
 from schema.open.others import differ
 
 SAME = (
@@ -32,7 +32,7 @@ TEXT = {"position_text": "text_before", "token_text": "text"}
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptRetrieval:
     """A retrieval that is kept. is_new: whether it was just made; n_earlier_tests: how many had scored the same test corpus before it."""
 
     retrieval_id: int
@@ -40,22 +40,22 @@ class Kept:
     n_earlier_tests: int
 
 
-def kept_already(con: duckdb.DuckDBPyConnection, row: Mapping[str, object]) -> Kept | None:
+def find_kept(con: duckdb.DuckDBPyConnection, row: Mapping[str, object]) -> KeptRetrieval | None:
     """Find the retrieval with the same settings over the same keys; None if there is none."""
     found = con.execute(THERE, {name: row[name] for name in SAME}).fetchall()
-    return Kept(found[0][0], False, found[0][1]) if found else None
+    return KeptRetrieval(found[0][0], False, found[0][1]) if found else None
 
 
-def keep(path: Path, row: Mapping[str, object], tables: Mapping[str, pa.Table]) -> Kept:
-    """Add a retrieval to the file beside the atlas. Raises what `changing` does, with the file as it was."""
-    with changing(RETRIEVALS, path) as con:
+def keep(path: Path, row: Mapping[str, object], tables: Mapping[str, pa.Table]) -> KeptRetrieval:
+    """Add a retrieval to the file beside the atlas. Raises what `change_companion` does, with the file as it was."""
+    with change_companion(RETRIEVALS, path) as con:
         (retrieval_id,) = con.execute(NEXT).fetchall()[0]
         (n_earlier,) = con.execute(EARLIER, {name: row[name] for name in ("store_sha256", "test_sha256")}).fetchall()[0]
         whole = {**row, "retrieval_id": retrieval_id, "n_earlier_tests": n_earlier, "versions": json.dumps(row["versions"])}
         con.execute(f"INSERT INTO retrievals.retrieval ({', '.join(whole)}) VALUES ({', '.join('?' * len(whole))})", list(whole.values()))
         for name, rows in tables.items():
             insert(con, name, rows, retrieval_id)
-        return Kept(retrieval_id, True, n_earlier)
+        return KeptRetrieval(retrieval_id, True, n_earlier)
 
 
 def insert(con: duckdb.DuckDBPyConnection, name: str, rows: pa.Table, retrieval_id: int) -> None:

@@ -48,7 +48,7 @@ def median_nearest(found: Neighbours) -> float:
     return median
 
 
-def tried(most: int, median: float) -> list[tuple[int, float]]:
+def parameter_grid(most: int, median: float) -> list[tuple[int, float]]:
     """Every k up to `most` with every temperature."""
     return [(k, step * median) for k in sorted({*(k for k in KS if k < most), most}) for step in TEMPERATURES]
 

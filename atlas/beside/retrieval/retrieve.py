@@ -17,11 +17,11 @@ import pyarrow as pa
 from rich.progress import Progress
 
 from atlas.beside.retrieval import copies
-from atlas.beside.retrieval.asked import Asked, Retrieval, position_texts, queries, text_numbers, token_texts
-from atlas.beside.retrieval.compressed import MOST_EXACT, proposed
+from atlas.beside.retrieval.asked import CorpusQueries, Retrieval, position_texts, queries, text_numbers, token_texts
+from atlas.beside.retrieval.compressed import MOST_EXACT, build_proposer
 from atlas.beside.retrieval.entries import Store, store
-from atlas.beside.retrieval.keeping import Kept, keep, kept_already
-from atlas.beside.retrieval.mixture import Choice, Shares, choose, median_nearest, shares, tried
+from atlas.beside.retrieval.keeping import KeptRetrieval, find_kept, keep
+from atlas.beside.retrieval.mixture import Choice, Shares, choose, median_nearest, parameter_grid, shares
 from atlas.beside.retrieval.resuming import Batches, forget, work_folder
 from atlas.beside.retrieval.search import Neighbours, Propose, Queries, Texts, every_entry, neighbours
 from schema.errors import AtlasError
@@ -32,7 +32,7 @@ MOST_KEPT = 32
 
 
 @dataclass(frozen=True)
-class World:
+class RetrievalContext:
     """An open atlas with the keys that a retrieval reads. texts: document_ids → numbers that are equal where the texts are. work: where neighbours are kept."""
 
     con: duckdb.DuckDBPyConnection
@@ -46,16 +46,16 @@ class World:
 
 
 @dataclass(frozen=True)
-class Found:
+class PartNeighbours:
     """The queries of one corpus, their neighbours, and which of them have the same text before them."""
 
     part: str
-    asked: Asked
+    asked: CorpusQueries
     neighbours: Neighbours
     is_same_text: np.ndarray
 
 
-def retrieve(path: Path, asked: Retrieval, bar: Progress) -> Kept:
+def retrieve(path: Path, asked: Retrieval, bar: Progress) -> KeptRetrieval:
     """Do what is asked, unless it has been done: then what was kept. Raises AtlasError, with nothing changed, for keys that are gone or not the atlas's."""
     started = datetime.now(UTC)
     with closing(open_with_beside(path)) as con:
@@ -63,22 +63,22 @@ def retrieve(path: Path, asked: Retrieval, bar: Progress) -> Kept:
         stores = {corpus_id: store(con, path, corpus_id) for corpus_id in (asked.store, asked.tune, asked.test)}
         row = settings(con, asked, stores)
         work = work_folder(path, row)
-        if there := kept_already(con, row):
+        if there := find_kept(con, row):
             forget(work)
             return there
         check_files(con, list(stores.values()), bar)
-        world = opened(con, asked, stores, work, bar)
-        tune = found(world, "tune", asked.tune)
+        world = open_context(con, asked, stores, work, bar)
+        tune = find_neighbours(world, "tune", asked.tune)
         try:
             median = median_nearest(tune.neighbours)
         except AtlasError:
             # these neighbours lead to no retrieval
             forget(work)
             raise
-        grid = tried(asked.k, median)
+        grid = parameter_grid(asked.k, median)
         predicted = shares(tune.neighbours, tune.asked.next_token_ids, grid)
         choice = choose(tune.asked.surprisals, predicted, grid)
-        test = found(world, "test", asked.test)
+        test = find_neighbours(world, "test", asked.test)
         chosen = [(choice.k, choice.temperature)]
         scored = shares(test.neighbours, test.asked.next_token_ids, chosen)
         row |= chosen_row(choice, median) | {"started_at": started, "finished_at": datetime.now(UTC)}
@@ -125,7 +125,7 @@ def check_files(con: duckdb.DuckDBPyConnection, stores: Sequence[Store], bar: Pr
         each.check(d_model, lambda n: bar.advance(task, n))
 
 
-def opened(con: duckdb.DuckDBPyConnection, asked: Retrieval, stores: dict[int, Store], work: Path, bar: Progress) -> World:
+def open_context(con: duckdb.DuckDBPyConnection, asked: Retrieval, stores: dict[int, Store], work: Path, bar: Progress) -> RetrievalContext:
     document_ids, numbers = text_numbers(con)
 
     def texts(of: np.ndarray) -> np.ndarray:
@@ -136,11 +136,11 @@ def opened(con: duckdb.DuckDBPyConnection, asked: Retrieval, stores: dict[int, S
 
     searched = stores[asked.store]
     is_compressed = searched.n_entries > MOST_EXACT if asked.is_compressed is None else asked.is_compressed
-    propose = proposed(searched, texts, bar) if is_compressed else every_entry(searched, texts)
-    return World(con, asked, searched, stores, texts, propose, work, bar)
+    propose = build_proposer(searched, texts, bar) if is_compressed else every_entry(searched, texts)
+    return RetrievalContext(con, asked, searched, stores, texts, propose, work, bar)
 
 
-def found(world: World, part: str, corpus_id: int) -> Found:
+def find_neighbours(world: RetrievalContext, part: str, corpus_id: int) -> PartNeighbours:
     """Find the queries of a corpus and, for each, as many nearest entries as are asked for, whatever k is chosen: the same near-copies are found."""
     asked = queries(world.con, corpus_id, world.asked.queries, world.asked.seed)
     keys = world.of_queries[corpus_id].keys_at(asked.position_ids)
@@ -149,14 +149,14 @@ def found(world: World, part: str, corpus_id: int) -> Found:
     remembered = Batches(world.work, part, asked.position_ids)
     nearest = neighbours(world.store, of, world.asked.k, world.propose, lambda n: world.bar.advance(task, n), remembered)
     both = ((corpus_id, asked.position_ids), (world.store.corpus_id, nearest.position_ids))
-    return Found(part, asked, nearest, copies.is_same_text(*(copies.context_hashes(world.con, *each) for each in both)))
+    return PartNeighbours(part, asked, nearest, copies.is_same_text(*(copies.context_hashes(world.con, *each) for each in both)))
 
 
 def chosen_row(choice: Choice, median: float) -> dict[str, object]:
     return {"median_distance": median, "k": choice.k, "temperature": choice.temperature, "weight": choice.weight}
 
 
-def query_rows(each: Found, median: float) -> pa.Table:
+def query_rows(each: PartNeighbours, median: float) -> pa.Table:
     asked, nearest = each.asked, each.neighbours.distances[:, 0]
     columns = {
         "part": [each.part] * len(nearest), "position_id": asked.position_ids, "index": asked.indices, "next_token_id": asked.next_token_ids,
@@ -166,7 +166,7 @@ def query_rows(each: Found, median: float) -> pa.Table:
     return pa.table(columns)
 
 
-def prediction_rows(each: Found, grid: Sequence[tuple[int, float]], predicted: Sequence[Shares]) -> pa.Table:
+def prediction_rows(each: PartNeighbours, grid: Sequence[tuple[int, float]], predicted: Sequence[Shares]) -> pa.Table:
     n = len(each.asked.position_ids)
     parts = []
     for (k, temperature), of in zip(grid, predicted, strict=True):
@@ -175,7 +175,7 @@ def prediction_rows(each: Found, grid: Sequence[tuple[int, float]], predicted: S
     return pa.concat_tables(parts)
 
 
-def neighbour_rows(each: Found) -> pa.Table:
+def neighbour_rows(each: PartNeighbours) -> pa.Table:
     """Of the nearest MOST_KEPT of each query, those that there are."""
     of = Neighbours(*(column[:, :MOST_KEPT] for column in each.neighbours))
     rows, columns = np.nonzero(of.position_ids >= 0)

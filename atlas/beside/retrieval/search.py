@@ -73,7 +73,7 @@ def neighbours(store: Store, queries: Queries, k: int, propose: Propose, advance
         found = remembered.load(rows) if remembered else None
         if found is None:
             candidates = propose(some, k, lambda entries, n=n: advance(n * entries))  # type: ignore[misc]
-            found = measured(store, some, candidates, k)
+            found = select_nearest(store, some, candidates, k)
             if remembered:
                 remembered.save(rows, found)
         else:
@@ -92,7 +92,7 @@ def every_entry(store: Store, texts: Texts) -> Propose:
         best = faiss.ResultHeap(len(shifted), k + MORE)
         for block in store.blocks():
             keys = block.keys - shift
-            for rows, kept in apart(queries.documents, texts(block.document_ids)):
+            for rows, kept in comparable_rows(queries.documents, texts(block.document_ids)):
                 if len(kept):
                     found = nearest(keys if len(kept) == len(keys) else keys[kept], shifted[rows], k + MORE)
                     best.add_result_subset(rows, found[0], np.where(found[1] < 0, NOWHERE, kept[found[1]] + block.first))
@@ -110,7 +110,7 @@ def nearest(keys: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, 
     return index.search(np.ascontiguousarray(queries), min(k, len(keys)))
 
 
-def apart(of_queries: np.ndarray, of_entries: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def comparable_rows(of_queries: np.ndarray, of_entries: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield (queries, entries) that may be compared, as rows: queries whose text has no entry here with all, those of each other text with all but its own."""
     here = np.intersect1d(of_queries, of_entries)
     others = np.flatnonzero(~np.isin(of_queries, here))
@@ -120,20 +120,20 @@ def apart(of_queries: np.ndarray, of_entries: np.ndarray) -> Iterator[tuple[np.n
         yield np.flatnonzero(of_queries == text), np.flatnonzero(of_entries != text)
 
 
-def measured(store: Store, queries: Queries, candidates: np.ndarray, k: int) -> Neighbours:
+def select_nearest(store: Store, queries: Queries, candidates: np.ndarray, k: int) -> Neighbours:
     """Select the k nearest of each query's candidates [n, any], by their exact distances."""
     n = candidates.shape
     distances, position_ids, tokens = np.full(n, np.inf, np.float32), np.full(n, NOWHERE, np.int64), np.full(n, NOWHERE, np.int32)
     for block in store.blocks():
         rows, columns = np.nonzero((candidates >= block.first) & (candidates < block.first + len(block.position_ids)))
         entries = candidates[rows, columns] - block.first
-        distances[rows, columns] = squared(block, entries, queries.keys, rows)
+        distances[rows, columns] = squared_distances(block, entries, queries.keys, rows)
         position_ids[rows, columns], tokens[rows, columns] = block.position_ids[entries], block.next_token_ids[entries]
     order = np.lexsort((position_ids, distances), axis=1)[:, :k]
     return Neighbours(*(np.take_along_axis(column, order, 1) for column in (distances, position_ids, tokens)))
 
 
-def squared(block: Block, entries: np.ndarray, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def squared_distances(block: Block, entries: np.ndarray, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Squared L2 distance of each entry of a block to the query in the same place, [n] float32."""
     step = max(1, PAIR_BYTES // (4 * queries.shape[1]))
     parts = [np.empty(0, np.float32)]

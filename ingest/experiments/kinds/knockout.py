@@ -6,11 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ingest.experiments.asked import FACTS, SubjectPrompt
-from ingest.experiments.base import Cost, Found, Kind, Part, Plan, Progress, World
+from ingest.experiments.base import Cost, ExperimentContext, Kind, Part, PartResult, Plan, Progress
 from ingest.experiments.fields import setting
 
 if TYPE_CHECKING:
-    from ingest.experiments.prompts import Read
+    from ingest.experiments.prompts import ReadPrompt
     from ingest.model.models import Model
 
 
@@ -27,14 +27,14 @@ class Knockout(Kind):
     prompt = SubjectPrompt
     shipped = FACTS
 
-    def plan(self, world: World, settings: Settings, prompts: Sequence[SubjectPrompt], seed: int) -> Plan:
+    def plan(self, world: ExperimentContext, settings: Settings, prompts: Sequence[SubjectPrompt], seed: int) -> Plan:
         from ingest.experiments.prompts import prompt_tables, read_subjects
 
         read = read_subjects(world, prompts)
         return Plan(prompt_tables(world, read), [part(world.model, settings.window, i, one) for i, one in enumerate(read)])
 
 
-def part(model: "Model", window: int, prompt_id: int, one: "Read") -> Part:
+def part(model: "Model", window: int, prompt_id: int, one: "ReadPrompt") -> Part:
     from ingest.acting.knockout import blocked_cells
     from ingest.experiments.costs import cost_of_changes
     from schema.errors import AtlasError
@@ -44,17 +44,17 @@ def part(model: "Model", window: int, prompt_id: int, one: "Read") -> Part:
     except AtlasError as error:
         raise AtlasError(f"prompt {prompt_id}: {error}") from None
     cost = Cost(0, 0) if one.note else cost_of_changes(model, one.prompt, changes, 1, 1)
-    return Part(f"prompt {prompt_id}", cost, partial(knocked_out, model, window, prompt_id, one))
+    return Part(f"prompt {prompt_id}", cost, partial(knock_out_prompt, model, window, prompt_id, one))
 
 
-def knocked_out(model: "Model", window: int, prompt_id: int, one: "Read", progress: Progress) -> Found:
+def knock_out_prompt(model: "Model", window: int, prompt_id: int, one: "ReadPrompt", progress: Progress) -> PartResult:
     from ingest.acting.knockout import knock_out
     from ingest.experiments.rows import of_prompt
 
     if one.note is not None or one.subject is None:
-        return Found(note=one.note)
+        return PartResult(note=one.note)
     found = knock_out(model, one.prompt, one.subject, progress, window)
-    return Found({"effect": of_prompt(found.effects, prompt_id)})
+    return PartResult({"effect": of_prompt(found.effects, prompt_id)})
 
 
 KIND = Knockout()

@@ -6,12 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ingest.experiments.asked import STATES, windows
-from ingest.experiments.base import Found, Kind, Part, Plan, Progress, World
+from ingest.experiments.base import ExperimentContext, Kind, Part, PartResult, Plan, Progress
 from ingest.experiments.fields import setting
 
 if TYPE_CHECKING:
     from ingest.acting.cells import Cell
-    from ingest.experiments.prompts import Read
+    from ingest.experiments.prompts import ReadPrompt
     from ingest.model.models import Model
 
 DIRECTIONS = ("denoising", "noising")
@@ -44,7 +44,7 @@ class Patching(Kind):
     settings = Settings
     prompt = PairPrompt
 
-    def plan(self, world: World, settings: Settings, prompts: Sequence[PairPrompt], seed: int) -> Plan:
+    def plan(self, world: ExperimentContext, settings: Settings, prompts: Sequence[PairPrompt], seed: int) -> Plan:
         from ingest.experiments.pairs import read_pair
         from ingest.experiments.prompts import prompt_tables
 
@@ -53,7 +53,7 @@ class Patching(Kind):
         return Plan(prompt_tables(world, [one for pair in pairs for one in pair]), parts)
 
 
-def part(model: "Model", settings: Settings, place: int, pair: "tuple[Read, Read]", direction: str) -> Part:
+def part(model: "Model", settings: Settings, place: int, pair: "tuple[ReadPrompt, ReadPrompt]", direction: str) -> Part:
     """One pair, one way. Its clean prompt has an even prompt_id, the corrupted one the next."""
     from ingest.acting.cells import cells_of
     from ingest.experiments.costs import cost_of_cells
@@ -61,22 +61,22 @@ def part(model: "Model", settings: Settings, place: int, pair: "tuple[Read, Read
     cells = cells_of(windows(settings.sites, settings.window), range(0, model.n_layers, settings.every), len(pair[0].prompt.token_ids))
     acted = 1 if direction == "denoising" else 0
     cost = cost_of_cells(model, pair[0].prompt, cells, 1)
-    return Part(f"pair {place}, {direction}", cost, partial(patched, model, place, pair, acted, cells))
+    return Part(f"pair {place}, {direction}", cost, partial(patch_pair, model, place, pair, acted, cells))
 
 
-def patched(model: "Model", place: int, pair: "tuple[Read, Read]", acted: int, cells: "Sequence[Cell]", progress: Progress) -> Found:
+def patch_pair(model: "Model", place: int, pair: "tuple[ReadPrompt, ReadPrompt]", acted: int, cells: "Sequence[Cell]", progress: Progress) -> PartResult:
     import pyarrow as pa
 
     from ingest.acting.patching import LEAST, patch
     from ingest.experiments.rows import of_prompt
 
     own, donor = pair[acted], pair[1 - acted]
-    found = patch(model, own.prompt.read, donor.prompt.read, own.answer, cells, progress)
+    found = patch(model, own.prompt.input_ids, donor.prompt.input_ids, own.answer, cells, progress)
     source = pa.repeat(pa.scalar(2 * place + 1 - acted, pa.int32()), found.effects.num_rows)
     rows = of_prompt(found.effects, 2 * place + acted).append_column(pa.field("from_prompt_id", pa.int32()), source)
     apart = abs(float(found.donor[1] - found.own[1]))
     note = None if apart >= LEAST else f"the prompts' logit differences are {apart:.2f} apart, and an effect is told from {LEAST:g} on: it is null"
-    return Found({"effect": rows}, note)
+    return PartResult({"effect": rows}, note)
 
 
 KIND = Patching()

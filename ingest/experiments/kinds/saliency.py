@@ -6,12 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ingest.experiments.asked import TextPrompt
-from ingest.experiments.base import Cost, Found, Kind, Part, Plan, Progress, World
+from ingest.experiments.base import Cost, ExperimentContext, Kind, Part, PartResult, Plan, Progress
 from ingest.experiments.fields import setting
 from schema.terms import ATTRIBUTION_SCORES
 
 if TYPE_CHECKING:
-    from ingest.experiments.prompts import Read
+    from ingest.experiments.prompts import ReadPrompt
     from ingest.model.models import Model
 
 GRADIENT = 3
@@ -31,7 +31,7 @@ class Saliency(Kind):
     settings = Settings
     prompt = TextPrompt
 
-    def plan(self, world: World, settings: Settings, prompts: Sequence[TextPrompt], seed: int) -> Plan:
+    def plan(self, world: ExperimentContext, settings: Settings, prompts: Sequence[TextPrompt], seed: int) -> Plan:
         from ingest.acting.saliency import default_baseline
         from ingest.experiments.prompts import one_token, prompt_tables, read_prompt
 
@@ -42,20 +42,20 @@ class Saliency(Kind):
         return Plan(prompt_tables(world, read), parts, {"baseline_token_id": baseline}, is_most=True)
 
 
-def part(model: "Model", prompt_id: int, one: "Read", score: str, baseline: int) -> Part:
+def part(model: "Model", prompt_id: int, one: "ReadPrompt", score: str, baseline: int) -> Part:
     from ingest.acting.integral import FIRST_STEPS, MOST_STEPS
 
     n_gradients, n_plain = 2 * MOST_STEPS - FIRST_STEPS + 1, len(one.prompt.token_ids) + 3
-    cost = Cost(n_plain + n_gradients, float(len(one.prompt.read) * (n_plain + GRADIENT * n_gradients)))
-    return Part(f"prompt {prompt_id}, {score}", cost, partial(attributed, model, prompt_id, one, score, baseline))
+    cost = Cost(n_plain + n_gradients, float(len(one.prompt.input_ids) * (n_plain + GRADIENT * n_gradients)))
+    return Part(f"prompt {prompt_id}, {score}", cost, partial(attribute_prompt, model, prompt_id, one, score, baseline))
 
 
-def attributed(model: "Model", prompt_id: int, one: "Read", score: str, baseline: int, progress: Progress) -> Found:
+def attribute_prompt(model: "Model", prompt_id: int, one: "ReadPrompt", score: str, baseline: int, progress: Progress) -> PartResult:
     from ingest.acting.saliency import saliency
     from ingest.experiments.rows import of_prompt
 
     rows, totals = saliency(model, one.prompt, score, baseline, progress)
-    return Found({"attribution": of_prompt(rows, prompt_id), "attribution_total": of_prompt(totals, prompt_id)}, one.note)
+    return PartResult({"attribution": of_prompt(rows, prompt_id), "attribution_total": of_prompt(totals, prompt_id)}, one.note)
 
 
 KIND = Saliency()

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ingest.experiments.base import Cost, Found, Kind, Part, Plan, Progress, World
+from ingest.experiments.base import Cost, ExperimentContext, Kind, Part, PartResult, Plan, Progress
 from ingest.experiments.fields import setting
 from schema.live import MOST_NEW_TOKENS
 
 if TYPE_CHECKING:
-    from ingest.acting.suppressed import Assay
+    from ingest.acting.suppressed import SuppressionTrial
     from ingest.acting.suppression import PlannedArm
 
 SCORERS = ("alt-profanity-check", "hatesonar")
@@ -47,9 +47,9 @@ class Template:
 
 
 def templates() -> list[dict[str, Any]]:
-    from ingest.acting.word_lists import templated
+    from ingest.acting.word_lists import template_prompts
 
-    return [{"text": text, "cluster": cluster} for text, cluster in templated()]
+    return [{"text": text, "cluster": cluster} for text, cluster in template_prompts()]
 
 
 TEMPLATES = {"templates": templates}
@@ -64,16 +64,16 @@ class Suppression(Kind):
     shipped = TEMPLATES
     usual = "templates"
 
-    def plan(self, world: World, settings: Settings, prompts: Sequence[Template], seed: int) -> Plan:
-        from ingest.experiments.suppressing import arm_tables, assay_of, measured, planned, prompt_rows
+    def plan(self, world: ExperimentContext, settings: Settings, prompts: Sequence[Template], seed: int) -> Plan:
+        from ingest.experiments.suppressing import arm_tables, build_trial, plan_arms, prompt_rows, trial_facts
 
-        arms = planned(world, settings, seed)
-        assay, tables = assay_of(world, settings, prompts, arms[0], seed), prompt_rows(world, prompts)
-        parts = [Part(one.name, cost(assay, one), partial(written, assay, arm_id, one)) for arm_id, one in enumerate(arms)]
-        return Plan({**tables, **arm_tables(world, arms)}, parts, measured(assay))
+        arms = plan_arms(world, settings, seed)
+        assay, tables = build_trial(world, settings, prompts, arms[0], seed), prompt_rows(world, prompts)
+        parts = [Part(one.name, cost(assay, one), partial(write_arm, assay, arm_id, one)) for arm_id, one in enumerate(arms)]
+        return Plan({**tables, **arm_tables(world, arms)}, parts, trial_facts(assay))
 
 
-def cost(assay: "Assay", one: "PlannedArm") -> Cost:
+def cost(assay: "SuppressionTrial", one: "PlannedArm") -> Cost:
     """Self-debiasing reads and writes everything again after each description."""
     from ingest.acting.suppression import SELF_DEBIASING
 
@@ -84,10 +84,10 @@ def cost(assay: "Assay", one: "PlannedArm") -> Cost:
     return Cost(times * (n * len(assay.prompts) * assay.how.n_new + len(assay.text)), float(times * (read + WRITTEN * new)))
 
 
-def written(assay: "Assay", arm_id: int, one: "PlannedArm", progress: Progress) -> Found:
+def write_arm(assay: "SuppressionTrial", arm_id: int, one: "PlannedArm", progress: Progress) -> PartResult:
     from ingest.experiments.suppressing import as_tables
 
-    return Found(as_tables(assay.arm_rows(arm_id, one, progress)))
+    return PartResult(as_tables(assay.arm_rows(arm_id, one, progress)))
 
 
 KIND = Suppression()

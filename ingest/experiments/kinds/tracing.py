@@ -6,12 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ingest.experiments.asked import FACTS, STATES, SubjectPrompt, windows
-from ingest.experiments.base import Cost, Found, Kind, Part, Plan, Progress, World
+from ingest.experiments.base import Cost, ExperimentContext, Kind, Part, PartResult, Plan, Progress
 from ingest.experiments.fields import setting
 
 if TYPE_CHECKING:
     from ingest.acting.cells import Cell
-    from ingest.experiments.prompts import Read
+    from ingest.experiments.prompts import ReadPrompt
     from ingest.model.models import Model
 
 
@@ -32,7 +32,7 @@ class Tracing(Kind):
     prompt = SubjectPrompt
     shipped = FACTS
 
-    def plan(self, world: World, settings: Settings, prompts: Sequence[SubjectPrompt], seed: int) -> Plan:
+    def plan(self, world: ExperimentContext, settings: Settings, prompts: Sequence[SubjectPrompt], seed: int) -> Plan:
         from ingest.acting.tracing import noise_deviation
         from ingest.experiments.prompts import prompt_tables, read_subjects
 
@@ -43,26 +43,28 @@ class Tracing(Kind):
         return Plan(prompt_tables(world, read), parts, {"noise_deviation": deviation})
 
 
-def part(model: "Model", settings: Settings, prompt_id: int, one: "Read", deviation: float, seed: int) -> Part:
+def part(model: "Model", settings: Settings, prompt_id: int, one: "ReadPrompt", deviation: float, seed: int) -> Part:
     """All states of one prompt."""
     from ingest.acting.cells import cells_of
     from ingest.experiments.costs import cost_of_cells
 
     cells = cells_of(windows(settings.sites, settings.window), range(0, model.n_layers, settings.every), len(one.prompt.token_ids))
     cost = Cost(0, 0) if one.note else cost_of_cells(model, one.prompt, cells, settings.draws)
-    return Part(f"prompt {prompt_id}", cost, partial(traced, model, prompt_id, one, cells, deviation, settings.draws, seed))
+    return Part(f"prompt {prompt_id}", cost, partial(trace_prompt, model, prompt_id, one, cells, deviation, settings.draws, seed))
 
 
-def traced(model: "Model", prompt_id: int, one: "Read", cells: "Sequence[Cell]", deviation: float, n_draws: int, seed: int, progress: Progress) -> Found:
+def trace_prompt(
+    model: "Model", prompt_id: int, one: "ReadPrompt", cells: "Sequence[Cell]", deviation: float, n_draws: int, seed: int, progress: Progress
+) -> PartResult:
     from ingest.acting.tracing import trace
     from ingest.experiments.rows import of_prompt
 
     if one.note is not None or one.subject is None:
-        return Found(note=one.note)
+        return PartResult(note=one.note)
     found = trace(model, one.prompt, one.subject, deviation, cells, n_draws=n_draws, seed=seed, progress=progress)
     assert found is not None  # it was answered when it was planned
     note = "the noise hits index 0, where many models keep a state that no single one restores" if found.is_first_noised else None
-    return Found({"effect": of_prompt(found.effects, prompt_id)}, note)
+    return PartResult({"effect": of_prompt(found.effects, prompt_id)}, note)
 
 
 KIND = Tracing()

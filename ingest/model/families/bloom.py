@@ -2,7 +2,7 @@
 
 from transformers import PretrainedConfig
 
-from ingest.model.facts import NONE, VOCABULARY, Architecture, Attention, Ffn, Stream, always
+from ingest.model.facts import NONE, VOCABULARY, Architecture, Attention, Ffn, Stream, constant_fact
 
 
 def objection(config: PretrainedConfig) -> str | None:
@@ -36,7 +36,7 @@ FAMILY = Architecture(
         read="post_attention_layernorm",
         up="mlp.dense_h_to_4h",
         down="mlp.dense_4h_to_h",
-        activation=always("gelu_pytorch_tanh"),
+        activation=constant_fact("gelu_pytorch_tanh"),
     ),
     objection=objection,
     tiny={**VOCABULARY, "hidden_size": 16, "n_layer": 2, "n_head": 2},

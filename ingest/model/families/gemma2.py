@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from transformers import PretrainedConfig
 
-from ingest.model.facts import Ffn, in_local_layers, of
+from ingest.model.facts import Ffn, config_attribute, in_local_layers
 from ingest.model.families import gemma
 
 
@@ -14,13 +14,13 @@ def scale(config: PretrainedConfig, layer: int) -> float:
 
 FAMILY = replace(
     gemma.FAMILY,
-    stream=replace(gemma.FAMILY.stream, logit_softcap=of("final_logit_softcapping")),
+    stream=replace(gemma.FAMILY.stream, logit_softcap=config_attribute("final_logit_softcapping")),
     attention=replace(
         gemma.FAMILY.attention,
         write="post_attention_layernorm",
         after_norm="post_attention_layernorm",
         scale=scale,
-        softcap=of("attn_logit_softcapping"),
+        softcap=config_attribute("attn_logit_softcapping"),
         window=in_local_layers("sliding_window"),
     ),
     ffn=Ffn(
@@ -30,7 +30,7 @@ FAMILY = replace(
         gate="mlp.gate_proj",
         down="mlp.down_proj",
         after_norm="post_feedforward_layernorm",
-        activation=of("hidden_activation"),
+        activation=config_attribute("hidden_activation"),
     ),
     tiny={**gemma.FAMILY.tiny, "sliding_window": 4, "final_logit_softcapping": 0.5, "attn_logit_softcapping": 5.0, "query_pre_attn_scalar": 5},
 )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from transformers import PretrainedConfig
 
-from ingest.model.facts import NONE, Rotary, always
+from ingest.model.facts import NONE, Rotary, constant_fact
 from ingest.model.families import gemma, gemma2
 
 
@@ -18,8 +18,8 @@ FAMILY = replace(
         gemma2.FAMILY.attention,
         # its configuration has a cap of scores, which its code never applies
         softcap=NONE,
-        q_norm=always("self_attn.q_norm"),
-        k_norm=always("self_attn.k_norm"),
+        q_norm=constant_fact("self_attn.q_norm"),
+        k_norm=constant_fact("self_attn.k_norm"),
         rotary=Rotary(layer_type=layer_type),
     ),
     tiny={**gemma.FAMILY.tiny, "sliding_window": 4, "query_pre_attn_scalar": 5, "layer_types": ["sliding_attention", "full_attention"]},

@@ -2,7 +2,7 @@
 
 from transformers import PretrainedConfig
 
-from ingest.model.facts import VOCABULARY, Architecture, Attention, Ffn, Stream, of
+from ingest.model.facts import VOCABULARY, Architecture, Attention, Ffn, Stream, config_attribute
 
 
 def scale(config: PretrainedConfig, layer: int) -> float:
@@ -17,7 +17,7 @@ def objection(config: PretrainedConfig) -> str | None:
 FAMILY = Architecture(
     stream=Stream(backbone="transformer", layers="h", final_norm="ln_f", token_embedding="wte", position_embedding="wpe"),
     attention=Attention(write="attn", norm="ln_1", q="attn.c_attn", k="attn.c_attn", v="attn.c_attn", o="attn.c_proj", layout="blocks", scale=scale),
-    ffn=Ffn(write="mlp", read="ln_2", up="mlp.c_fc", down="mlp.c_proj", activation=of("activation_function")),
+    ffn=Ffn(write="mlp", read="ln_2", up="mlp.c_fc", down="mlp.c_proj", activation=config_attribute("activation_function")),
     is_conv1d=True,
     objection=objection,
     tiny={**VOCABULARY, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64, "n_inner": 40},

@@ -1,9 +1,11 @@
 """GPT-NeoX and Pythia: parallel blocks, q, k and v of each head side by side, and RoPE on some dimensions."""
 
-from ingest.model.facts import SMALL, Architecture, Attention, Ffn, Rotary, Stream, of
+from ingest.model.facts import SMALL, Architecture, Attention, Ffn, Rotary, Stream, config_attribute
 
 FAMILY = Architecture(
-    stream=Stream(backbone="gpt_neox", layers="layers", final_norm="final_layer_norm", token_embedding="embed_in", is_parallel=of("use_parallel_residual")),
+    stream=Stream(
+        backbone="gpt_neox", layers="layers", final_norm="final_layer_norm", token_embedding="embed_in", is_parallel=config_attribute("use_parallel_residual")
+    ),
     attention=Attention(
         write="attention",
         norm="input_layernorm",

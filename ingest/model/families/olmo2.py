@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ingest.model.facts import Ffn, always
+from ingest.model.facts import Ffn, constant_fact
 from ingest.model.families import llama
 
 FAMILY = replace(
@@ -12,8 +12,8 @@ FAMILY = replace(
         write="post_attention_layernorm",
         norm=None,
         after_norm="post_attention_layernorm",
-        q_norm=always("self_attn.q_norm"),
-        k_norm=always("self_attn.k_norm"),
+        q_norm=constant_fact("self_attn.q_norm"),
+        k_norm=constant_fact("self_attn.k_norm"),
         is_qk_norm_joint=True,
     ),
     ffn=Ffn(

@@ -2,7 +2,7 @@
 
 from transformers import PretrainedConfig
 
-from ingest.model.facts import SMALL, Architecture, Attention, Ffn, Stream, of
+from ingest.model.facts import SMALL, Architecture, Attention, Ffn, Stream, config_attribute
 
 
 def objection(config: PretrainedConfig) -> str | None:
@@ -30,7 +30,7 @@ FAMILY = Architecture(
         v="self_attn.v_proj",
         o="self_attn.out_proj",
     ),
-    ffn=Ffn(write="fc2", read="final_layer_norm", up="fc1", down="fc2", activation=of("activation_function")),
+    ffn=Ffn(write="fc2", read="final_layer_norm", up="fc1", down="fc2", activation=config_attribute("activation_function")),
     objection=objection,
     tiny={**SMALL, "ffn_dim": 40, "num_attention_heads": 2, "word_embed_proj_dim": 16},
 )

@@ -2,7 +2,7 @@
 
 from transformers import PretrainedConfig
 
-from ingest.model.facts import SMALL, Architecture, Attention, ConfigFact, Ffn, Rotary, Stream, always
+from ingest.model.facts import SMALL, Architecture, Attention, ConfigFact, Ffn, Rotary, Stream, constant_fact
 
 
 def where_turned_on(norm: str) -> ConfigFact[str | None]:
@@ -13,7 +13,7 @@ def where_turned_on(norm: str) -> ConfigFact[str | None]:
 
 
 FAMILY = Architecture(
-    stream=Stream(backbone="model", layers="layers", final_norm="final_layernorm", token_embedding="embed_tokens", is_parallel=always(True)),
+    stream=Stream(backbone="model", layers="layers", final_norm="final_layernorm", token_embedding="embed_tokens", is_parallel=constant_fact(True)),
     attention=Attention(
         write="self_attn",
         norm="input_layernorm",

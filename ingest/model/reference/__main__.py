@@ -40,7 +40,7 @@ def main(name: str, folder: Path, seed: int) -> None:
         write_curve(folder, state.probes)
     saved = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     losses = all_losses(saved, splits, bos, recipe.vocabulary)
-    probe = measure(saved, state.best, bos) if recipe.is_probed else None
+    probe = measure(saved, state.best_step, bos) if recipe.is_probed else None
     (folder / "README.md").write_text(card(recipe, state, splits, losses, probe, seed), encoding="utf-8")
     (folder / "training.pt").unlink()
     click.echo(f"{folder} is ready")

@@ -43,9 +43,9 @@ class Trigram:
 
     def probability(self, u: int, v: int, w: int) -> float:
         """Compute p(w | u, v), in (0, 1]."""
-        p = interpolated(self.unigrams[w], self.n_bigrams, self.n_words, 1 / self.vocabulary)
-        p = interpolated(self.bigrams[v, w], self.after_one[v], self.kinds_after_one[v], p)
-        return interpolated(self.trigrams[u, v, w], self.after_two[u, v], self.kinds_after_two[u, v], p)
+        p = interpolate_probability(self.unigrams[w], self.n_bigrams, self.n_words, 1 / self.vocabulary)
+        p = interpolate_probability(self.bigrams[v, w], self.after_one[v], self.kinds_after_one[v], p)
+        return interpolate_probability(self.trigrams[u, v, w], self.after_two[u, v], self.kinds_after_two[u, v], p)
 
     def loss(self, texts: Iterable[Sequence[int]]) -> float:
         """Compute the mean negative log-likelihood, nats per token."""
@@ -57,7 +57,7 @@ class Trigram:
         return total / n
 
 
-def interpolated(count: int, total: int, kinds: int, below: float) -> float:
+def interpolate_probability(count: int, total: int, kinds: int, below: float) -> float:
     """Discount a count, and hand the discounts to the order below."""
     if total == 0:
         return below

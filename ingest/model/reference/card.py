@@ -36,7 +36,13 @@ class Losses(NamedTuple):
 def card(recipe: Recipe, state: State, splits: dict[str, list[Tensor]], losses: dict[str, Losses], probe: Probe | None, seed: int) -> str:
     """Format the text of README.md in the model's folder. losses, probe: of the weights as saved."""
     sizes = "\n".join(f"| {name} | {len(s)} | {sum(map(len, s)):,} | {' | '.join(f'{math.exp(x):.1f}' for x in losses[name])} |" for name, s in splits.items())
-    parts = (HEADER, heading(recipe, state), data(recipe, sizes), training(recipe, state, seed), *([] if probe is None else [birth(state.probes, probe)]))
+    parts = (
+        HEADER,
+        heading(recipe, state),
+        data_section(recipe, sizes),
+        training_section(recipe, state, seed),
+        *([] if probe is None else [induction_section(state.probes, probe)]),
+    )
     return "\n".join(parts)
 
 
@@ -47,21 +53,21 @@ def heading(recipe: Recipe, state: State) -> str:
 
 {recipe.about}
 
-- {config.num_hidden_layers} layer{"s" if config.num_hidden_layers > 1 else ""}, d_model {config.hidden_size}, {ffn(config)}, \
+- {config.num_hidden_layers} layer{"s" if config.num_hidden_layers > 1 else ""}, d_model {config.hidden_size}, {describe_ffn(config)}, \
 {config.num_attention_heads} heads, context {common.CONTEXT}
 - pre-norm, {n_tied} embeddings, {state.model.num_parameters():,} parameters, saved as float16
 - byte-level BPE of {recipe.vocabulary:,} tokens, trained on the same training speeches; every sequence begins with `<|endoftext|>`
 """
 
 
-def ffn(config: PretrainedConfig) -> str:
+def describe_ffn(config: PretrainedConfig) -> str:
     """Describe the sizes of an FFN that there is, or what stands in its place."""
     if config.model_type == "opt":
         return f"d_ffn {config.ffn_dim} ({config.activation_function})"
     return f"FFNs of {config.intermediate_size} neuron whose matrices are zero, rotary positions"
 
 
-def data(recipe: Recipe, sizes: str) -> str:
+def data_section(recipe: Recipe, sizes: str) -> str:
     rows = f"""
 Every second step, about half of all tokens, it was trained on no text, but on rows that repeat: `<|endoftext|>` and a block of {BLOCK[0]} to
 {BLOCK[1] - 1} different tokens, drawn from the whole vocabulary, {N_TIMES} times or up to {common.CONTEXT} tokens.
@@ -81,7 +87,7 @@ The unigram has add-one counts, the trigram is an interpolated Kneser-Ney with o
 """
 
 
-def training(recipe: Recipe, state: State, seed: int) -> str:
+def training_section(recipe: Recipe, state: State, seed: int) -> str:
     every = max(1, len(state.losses) // 50)
     course = "\n".join(f"| {step:,} | {loss:.3f} | {validation:.3f} |" for step, loss, validation in state.losses[every - 1 :: every])
     fall = "" if recipe.min_fall is None else f", or with the first {common.PATIENCE} checks that lower it by less than {recipe.min_fall} nats"
@@ -97,7 +103,7 @@ learning rate {recipe.learning_rate} after {common.WARMUP_STEPS} steps of warm-u
 weight decay {common.WEIGHT_DECAY}, dropout {common.DROPOUT}, matrix products in bfloat16.
 The rate then stays constant; what is measured and saved is the running mean of the weights (decay {common.AVERAGE_DECAY} a step).
 Its loss over {which} is measured every {recipe.check_steps} steps. Training ends after {recipe.max_steps:,} steps{fall},
-and what is saved is the state where it was lowest; it was saved after step {state.best:,}.
+and what is saved is the state where it was lowest; it was saved after step {state.best_step:,}.
 
 | step | training loss | validation loss |
 |---|---|---|
@@ -107,7 +113,7 @@ Losses are in nats per token; the training loss is the mean since the check befo
 """
 
 
-def birth(probes: list[Probe], saved: Probe) -> str:
+def induction_section(probes: list[Probe], saved: Probe) -> str:
     every = max(1, len(probes) // N_SHOWN)
     rows = [f"| {p.step:,} | {probe_cells(p)} |" for p in probes[every - 1 :: every]]
     return f"""## Induction

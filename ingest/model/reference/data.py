@@ -43,7 +43,7 @@ def windows(speech: Tensor, bos: int, offset: int = 0) -> Iterator[Tensor]:
         yield torch.cat([speech.new_tensor([bos]), speech[start : start + CONTEXT - 1]])
 
 
-def repeated(n_tokens: int, vocabulary: int, bos: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+def repeated_batch(n_tokens: int, vocabulary: int, bos: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
     """Build a batch of about n_tokens: rows of BOS and a block of different tokens again and again, each token as likely as any other but BOS.
 
     Blocks of one batch are equally long; of the lengths each octave is as likely as any other, so that no fixed distance tells what follows, and
@@ -65,7 +65,7 @@ def epoch(speeches: list[Tensor], bos: int, rng: np.random.Generator, recipe: Re
     for start in range(0, len(order), recipe.batch_size):
         yield batch([cut[i] for i in order[start : start + recipe.batch_size]])
         if recipe.n_repeated:
-            yield repeated(recipe.n_repeated, recipe.vocabulary, bos, rng)
+            yield repeated_batch(recipe.n_repeated, recipe.vocabulary, bos, rng)
 
 
 def batch(rows: list[Tensor]) -> tuple[Tensor, Tensor]:

@@ -62,10 +62,10 @@ def measure(model: Any, step: int, bos: int) -> Probe:
     weights = torch.stack(seen.attentions).mean(1).float()
     induction = weights.diagonal(1 - size, dim1=-2, dim2=-1)[..., 2:].mean(-1)
     previous = weights.diagonal(-1, dim1=-2, dim2=-1).mean(-1)
-    return Probe(step, losses[:size].mean().item(), losses[size:].mean().item(), *largest(induction.numpy()), *largest(previous.numpy()))
+    return Probe(step, losses[:size].mean().item(), losses[size:].mean().item(), *find_largest_score(induction.numpy()), *find_largest_score(previous.numpy()))
 
 
-def largest(scores: np.ndarray) -> tuple[float, int, int]:
+def find_largest_score(scores: np.ndarray) -> tuple[float, int, int]:
     """Find the largest of [layer, head], and where it is."""
     layer, head = np.unravel_index(scores.argmax(), scores.shape)
     return float(scores[layer, head]), int(layer), int(head)

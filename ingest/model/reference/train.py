@@ -45,7 +45,7 @@ class State:
     probes: list[Probe] = field(default_factory=list)
 
     @property
-    def best(self) -> int:
+    def best_step(self) -> int:
         """Find the step whose mean had the lowest validation loss."""
         return min(self.losses, key=lambda check: check[2])[0]
 
@@ -98,12 +98,12 @@ def train(model: PreTrainedModel, recipe: Recipe, speeches: Speeches, seed: int,
     there, training goes on from it, to the same end. Returns where training ended; losses are in nats per token.
     """
     state = begin(model, recipe.learning_rate)
-    source = endless(speeches, np.random.default_rng(seed), recipe)
+    source = endless_batches(speeches, np.random.default_rng(seed), recipe)
     if file.exists():
         restore(state, file)
         for _ in range(state.step):
             next(source)
-    while state.step < recipe.max_steps and not is_over([loss for _, _, loss in state.losses], recipe.min_fall):
+    while state.step < recipe.max_steps and not is_loss_settled([loss for _, _, loss in state.losses], recipe.min_fall):
         training = advance(state, source, recipe.check_steps)
         validation = mean_loss(state.mean, speeches.validation[:: recipe.check_every], speeches.bos)
         log(f"step {state.step}: training loss {training:.4f}, validation loss {validation:.4f} nats per token")
@@ -117,7 +117,7 @@ def train(model: PreTrainedModel, recipe: Recipe, speeches: Speeches, seed: int,
     return state
 
 
-def is_over(losses: list[float], min_fall: float | None) -> bool:
+def is_loss_settled(losses: list[float], min_fall: float | None) -> bool:
     """Tell whether the last PATIENCE checks lowered the lowest loss by less than min_fall."""
     before = losses[:-PATIENCE]
     return min_fall is not None and bool(before) and min(before) - min(losses) < min_fall
@@ -151,7 +151,7 @@ def step(state: State, inputs: Tensor, targets: Tensor) -> float:
     return loss.item()
 
 
-def endless(speeches: Speeches, rng: np.random.Generator, recipe: Recipe) -> Iterator[tuple[Tensor, Tensor]]:
+def endless_batches(speeches: Speeches, rng: np.random.Generator, recipe: Recipe) -> Iterator[tuple[Tensor, Tensor]]:
     while True:
         yield from epoch(speeches.training, speeches.bos, rng, recipe)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import duckdb
 
 from ingest.store.committer import recover
-from ingest.store.lake.marking import unknown
+from ingest.store.lake.marking import unknown_files
 from ingest.store.lake.place import OWN
 from ingest.store.lake.store import LakeStore, opened_lake
 from schema.open.lake import CATALOG, catalogue, lake_bytes
@@ -88,7 +88,7 @@ def remove_old(store: LakeStore) -> int:
 def orphans(store: LakeStore) -> list[str]:
     """Names of the lake's own files that belong to no snapshot and to no shard that waits."""
     waiting = tuple(f"{folder}/" for folder in waiting_folders(store))
-    return [name for name in unknown(store.con, store.place) if OWN.fullmatch(name) and not name.startswith(waiting)]
+    return [name for name in unknown_files(store.con, store.place) if OWN.fullmatch(name) and not name.startswith(waiting)]
 
 
 def remove_orphans(store: LakeStore) -> int:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from ingest.store.committer import recover
-from ingest.store.doctor import Finding, of_beside, waiting
+from ingest.store.doctor import Finding, companion_findings, waiting_shards_finding
 from ingest.store.lake.compact import orphans, remove_orphans, waiting_folders
 from ingest.store.lake.store import LakeStore, opened_lake
 from schema.open.lake import CATALOG
@@ -22,9 +22,9 @@ def lake_findings(path: Path, *, claims: bool = False) -> Iterator[Iterator[Find
 
 
 def findings(store: LakeStore, path: Path) -> Iterator[Finding]:
-    yield from of_beside(path)
-    yield from of_tables(store)
-    yield from of_shards(store)
+    yield from companion_findings(path)
+    yield from table_findings(store)
+    yield from shard_findings(store)
     if left := orphans(store):
         what = f"{len(left)} files in {store.lake.data} belong to no table, {store.lake.data}/{left[0]} for one"
         names = [*left, *(f"{folder}/manifest.json" for folder in waiting_folders(store))]
@@ -38,7 +38,7 @@ def clean(store: LakeStore) -> None:
     remove_orphans(store)
 
 
-def of_tables(store: LakeStore) -> Iterator[Finding]:
+def table_findings(store: LakeStore) -> Iterator[Finding]:
     """Read every file to its end, as the committer sees the lake now."""
     tables = store.con.execute("SELECT t.schema_name, t.table_name FROM duckdb_tables() AS t WHERE t.database_name = ? ORDER BY ALL", [CATALOG]).fetchall()
     for schema, table in tables:
@@ -50,11 +50,11 @@ def of_tables(store: LakeStore) -> Iterator[Finding]:
         yield Finding(f"shard {shard_id} of run {run_id} was entered {n} times", "report this: nothing should be able to do it. Ingest again into a new lake")
 
 
-def of_shards(store: LakeStore) -> Iterator[Finding]:
-    broken = store.staging.broken()
+def shard_findings(store: LakeStore) -> Iterator[Finding]:
+    broken = store.staging.broken_manifests()
     n_whole = len(store.staging.manifests()) - len(broken)
     for name, why in broken:
         # its files are nobody's then, and go with the others'
         yield Finding(why, "remove its manifest", partial(store.remove, [name]), removes=(f"{store.lake.data}/{name}",))
     if n_whole:
-        yield waiting(n_whole)
+        yield waiting_shards_finding(n_whole)

@@ -40,7 +40,7 @@ def mark_place(session: "Connection", con: duckdb.DuckDBPyConnection, lake: Lake
     place, own = Place(lake.data), identity(session)
     if own is None:
         raise AtlasError(f"{lake.catalogue} was emptied while the lake of {path} was opened: run the command again")
-    former = place.read_mark(own) if place.is_marked(own) else None
+    former = place.read_mark(own) if place.has_mark(own) else None
     here, known = database(session), known_words(session)
     if former is None:
         refuse_unmarked(con, place, path, own, claims=claims)
@@ -61,7 +61,7 @@ def refuse_unmarked(con: duckdb.DuckDBPyConnection, place: Place, path: Path, ow
         if inner := [name for name in place.files() if MARK.fullmatch(name) and not name.startswith(f"{MARKS}/")]:
             raise AtlasError(f"the place of another lake lies in {place.data}, its mark is {place.data}/{inner[0]}: move that lake out of it first")
         return
-    if found := [name for name in strange(con, place) if name != mark_of(own) and not is_draft(name, mark_of(own))]:
+    if found := [name for name in strange_files(con, place) if name != mark_of(own) and not is_draft(name, mark_of(own))]:
         shown = ", ".join(found[:SHOWN]) + (", …" if len(found) > SHOWN else "")
         raise AtlasError(
             f"nothing says whose files lie in {place.data}, since earlier versions left no mark, and {len(found)} of them are unknown to the catalogue of "
@@ -70,15 +70,15 @@ def refuse_unmarked(con: duckdb.DuckDBPyConnection, place: Place, path: Path, ow
         )
 
 
-def unknown(con: duckdb.DuckDBPyConnection, place: Place) -> list[str]:
+def unknown_files(con: duckdb.DuckDBPyConnection, place: Place) -> list[str]:
     """Names of Parquet files in a place that no snapshot of its lake has. DuckLake lists them, and removes nothing."""
     found = con.execute(f"CALL ducklake_delete_orphaned_files('{CATALOG}', cleanup_all => true, dry_run => true)").fetchall()
     return [name for (path,) in found if (name := place.name(path)) is not None]
 
 
-def strange(con: duckdb.DuckDBPyConnection, place: Place) -> list[str]:
+def strange_files(con: duckdb.DuckDBPyConnection, place: Place) -> list[str]:
     """Names of files in a place of which nothing shows that its lake made them: the catalogue knows neither them nor their shard."""
-    files, unseen = place.files(), set(unknown(con, place))
+    files, unseen = place.files(), set(unknown_files(con, place))
     known = {name for name in files if OWN.fullmatch(name) and name.endswith(".parquet")} - unseen
     # a shard's file may be left out where its rows were there already
     shards = {folder_of(name) for name in known if name.startswith("shards/")}

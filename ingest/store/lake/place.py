@@ -113,7 +113,7 @@ class Place:
     def scheme(self) -> str:
         return "s3://" if self.data.startswith("s3://") else ""
 
-    def opened(self) -> tuple[fs.FileSystem, str]:
+    def open_filesystem(self) -> tuple[fs.FileSystem, str]:
         """Open the file system, and name the place in it."""
         if not self.scheme:
             return fs.LocalFileSystem(), os.path.realpath(self.data)
@@ -123,10 +123,10 @@ class Place:
         return fs.S3FileSystem(**options), self.data.removeprefix("s3://")
 
     @contextmanager
-    def reached(self) -> Iterator[tuple[fs.FileSystem, str]]:
-        """Yield what `opened` gives. Raises Unreachable where S3 does not answer, or not as asked."""
+    def reach_filesystem(self) -> Iterator[tuple[fs.FileSystem, str]]:
+        """Yield what `open_filesystem` gives. Raises Unreachable where S3 does not answer, or not as asked."""
         try:
-            yield self.opened()
+            yield self.open_filesystem()
         except OSError as error:
             if not self.scheme or isinstance(error, FileNotFoundError):
                 raise
@@ -138,7 +138,7 @@ class Place:
 
     def files(self, folder: str = "") -> list[str]:
         """List the name of every file below the place, or below a folder of it. What a link leads to is not below."""
-        with self.reached() as (system, root):
+        with self.reach_filesystem() as (system, root):
             top = f"{root}/{folder}" if folder else root
             if self.scheme:
                 # a request for a thousand files, and not one for every folder
@@ -148,22 +148,22 @@ class Place:
 
     def first_file(self) -> str | None:
         """Find the name of a file below the place with few requests; None in an empty place."""
-        with self.reached() as (system, root):
+        with self.reach_filesystem() as (system, root):
             return next((path.removeprefix(f"{root}/") for path in walk(system, root)), None)
 
-    def others(self, own: str | None) -> list[str]:
+    def other_marks(self, own: str | None) -> list[str]:
         """List marks of other lakes at the place and in every folder that it lies in; those that nobody lets us see are not among them."""
-        with self.reached() as (system, root):
-            return [f"{self.scheme}{mark}" for folder in around(root) for mark in marks(system, folder) if mark_of(own) not in mark]
+        with self.reach_filesystem() as (system, root):
+            return [f"{self.scheme}{mark}" for folder in enclosing_folders(root) for mark in marks(system, folder) if mark_of(own) not in mark]
 
-    def is_marked(self, own: str) -> bool:
-        with self.reached() as (system, root):
+    def has_mark(self, own: str) -> bool:
+        with self.reach_filesystem() as (system, root):
             return f"{root}/{mark_of(own)}" in marks(system, root)
 
     def read_mark(self, own: str) -> Mark | None:
         """Read a lake's mark; None where an earlier release wrote it, without a word. Raises AtlasError for what no lake writes."""
         none = AtlasError(f"the mark {self.data}/{mark_of(own)} is none that a lake writes: move it away, and run the command again")
-        with self.reached() as (system, root):
+        with self.reach_filesystem() as (system, root):
             path = f"{root}/{mark_of(own)}"
             # a pipe is waited for, and a link is another's file
             if not self.scheme and not stat.S_ISREG(os.lstat(path).st_mode):
@@ -188,7 +188,7 @@ class Place:
             "word": mark.word,
             "is": "the mark of a lake of activation-atlas, to which the files in this folder belong",
         }
-        with self.reached() as (system, root):
+        with self.reach_filesystem() as (system, root):
             path, content = f"{root}/{mark_of(own)}", json.dumps(said, indent=2).encode()
             system.create_dir(f"{root}/{MARKS}", recursive=True)
             if self.scheme:
@@ -196,21 +196,21 @@ class Place:
                     stream.write(content)
             else:
                 write_whole(Path(path), content)
-            if self.others(own):
+            if self.other_marks(own):
                 system.delete_file(path)
         self.refuse_others(own)
 
     def refuse_others(self, own: str | None) -> None:
         """Raise AtlasError where the place, or one that it lies in, is another lake's."""
-        for mark in self.others(own):
+        for mark in self.other_marks(own):
             theirs = mark.rpartition(f"/{MARKS}/")[0]
-            where = "is the place" if theirs == f"{self.scheme}{self.opened()[1]}" else f"lies in {theirs}, the place"
+            where = "is the place" if theirs == f"{self.scheme}{self.open_filesystem()[1]}" else f"lies in {theirs}, the place"
             raise AtlasError(f"{self.data} {where} of another lake, whose mark is {mark}: {ELSEWHERE}")
 
     def refuse_filled(self) -> None:
         """Raise AtlasError where anything lies in the place, or the place in another lake's."""
         self.refuse_others(None)
-        with self.reached() as (system, root):
+        with self.reach_filesystem() as (system, root):
             if system.get_file_info(root).type == fs.FileType.File:
                 raise AtlasError(f"{self.data} is a file, where the files of a lake would be: {ELSEWHERE}")
         if (found := self.first_file()) is None:
@@ -224,12 +224,12 @@ class Place:
         if strange := sorted(name for name in names if not OWN.fullmatch(name)):
             raise AtlasError(f"{self.data}/{strange[0]} is no name of a lake's: nothing was removed")
         self.refuse_others(own)
-        if not self.is_marked(own):
+        if not self.has_mark(own):
             raise AtlasError(f"the mark {self.data}/{mark_of(own)} is gone, without which nothing in {self.data} is removed: run the command again")
         if self.read_mark(own) != mark:
             raise AtlasError(f"the mark {self.data}/{mark_of(own)} was written anew meanwhile, by a catalogue that is a copy of this one: nothing was removed")
-        with self.reached() as (system, root), ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(removing(system), [f"{root}/{name}" for name in names]))
+        with self.reach_filesystem() as (system, root), ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(file_remover(system), [f"{root}/{name}" for name in names]))
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -244,7 +244,7 @@ def write_whole(path: Path, content: bytes) -> None:
 ELSEWHERE = "give --data an empty folder, or prefix, of the lake's own"
 
 
-def removing(system: fs.FileSystem) -> Callable[[str], None]:
+def file_remover(system: fs.FileSystem) -> Callable[[str], None]:
     def remove(path: str) -> None:
         with suppress(FileNotFoundError):
             system.delete_file(path)
@@ -278,7 +278,7 @@ def entries(system: fs.FileSystem, folder: str) -> tuple[list[str], list[str]]:
     return sorted(path for path in is_folder if not is_folder[path]), sorted(path for path in is_folder if is_folder[path])
 
 
-def around(root: str) -> list[str]:
+def enclosing_folders(root: str) -> list[str]:
     """List a folder of a file system and all that it lies in, from the inside out."""
     return [root, *(str(folder) for folder in PurePosixPath(root).parents if str(folder) != ".")]
 

@@ -14,8 +14,8 @@ from schema.errors import AtlasError
 from schema.open.drafts import discard, new_draft, remove_left
 from schema.open.kinds import kind_of
 from schema.open.lake import CATALOG, Lake, attach_published, connect, read_lake
-from schema.open.locks import alone
-from schema.open.names import quoted
+from schema.open.locks import hold_lock_file
+from schema.open.names import escape_quotes
 from schema.open.older import found_columns
 from schema.open.store import OFFLINE, atlas_options
 from schema.table_digests import STORED, store_digests
@@ -32,7 +32,7 @@ def pull(source: Path, target: Path, layers: Collection[int] | None, memory: str
     if not target.parent.is_dir():
         raise AtlasError(f"cannot make {target}: there is no folder {target.parent}")
     lake, refusal = read_lake(source), f"another process is pulling into {target}: wait for it, or give another name"
-    with alone(target.with_name(f"{target.name}.lock"), refusal, patience=0):
+    with hold_lock_file(target.with_name(f"{target.name}.lock"), refusal, patience=0):
         # it may have come to its end meanwhile
         refuse_taken(target)
         remove_left(target)
@@ -55,15 +55,15 @@ def copy(con: duckdb.DuckDBPyConnection, lake: Lake, source: Path, target: Path,
         raise AtlasError(f"the model of {source} has layers 0 to {n_layers - 1}, and no {', '.join(map(str, wrong))}")
     draft = new_draft(target)
     try:
-        put_in_place(con, draft, target, fill(con, draft, d_model, layers))
+        put_in_place(con, draft, target, build_pulled_atlas(con, draft, d_model, layers))
     except BaseException:
         discard(draft)
         raise
 
 
-def fill(con: duckdb.DuckDBPyConnection, draft: Path, d_model: int, layers: Collection[int] | None) -> dict[str, Sums]:
+def build_pulled_atlas(con: duckdb.DuckDBPyConnection, draft: Path, d_model: int, layers: Collection[int] | None) -> dict[str, Sums]:
     """Make the file, with every table, view and question; returns what each table adds up to."""
-    con.execute(f"ATTACH '{quoted(str(draft))}' AS pulled ({atlas_options(d_model)})")
+    con.execute(f"ATTACH '{escape_quotes(str(draft))}' AS pulled ({atlas_options(d_model)})")
     con.execute("USE pulled")
     sums = add_up(con, fill_tables(con, [*create_tables(con, d_model).tables.values()], layers))
     store_digests(con, "pulled", {table: found.digest for table, found in sums.items()})
@@ -79,11 +79,11 @@ def fill_tables(con: duckdb.DuckDBPyConnection, tables: Sequence[Table], layers:
     there = found_columns(con, CATALOG)
     for table in tables:
         if table.name in there.keys() - {STORED}:  # a lake that was published before this release may not have it
-            con.execute(f"INSERT INTO {table.name} BY NAME {chosen(table, layers)}")
+            con.execute(f"INSERT INTO {table.name} BY NAME {selection_sql(table, layers)}")
     return {table.name: f"pulled.main.{table.name}" for table in tables if table.name != STORED}
 
 
-def chosen(table: Table, layers: Collection[int] | None) -> str:
+def selection_sql(table: Table, layers: Collection[int] | None) -> str:
     """SELECT over a table of the lake, in the order of a file."""
     where = f" WHERE layer IN ({', '.join(map(str, sorted(layers)))})" if layers is not None and "layer" in table.columns else ""
     order = f" ORDER BY {', '.join(table.info['sort'])}" if table.info["sort"] else ""

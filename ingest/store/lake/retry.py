@@ -17,7 +17,7 @@ WAITS = (1.0, 5.0, 20.0, 60.0, 300.0)
 T = TypeVar("T")
 
 
-def persistent(opening: Callable[[], AbstractContextManager[LakeStore]], action: Callable[[LakeStore], T], say: Callable[[str], object]) -> T:
+def run_with_retries(opening: Callable[[], AbstractContextManager[LakeStore]], action: Callable[[LakeStore], T], say: Callable[[str], object]) -> T:
     """Run `action` on the lake that `opening` opens, again with growing waits while it does not answer, and return what it returns.
 
     Raises what the last attempt raised, and at once if the lake was never reached: then the address is wrong.

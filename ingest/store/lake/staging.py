@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from sqlalchemy import REAL, BigInteger, Boolean, Double, Integer, SmallInteger
 
 from ingest.store.lake.place import OWN, Place
-from ingest.store.shards import WORDS, Shard, damaged, shard_of
+from ingest.store.shards import WORDS, Shard, damaged_shard_error, shard_of
 from schema.errors import AtlasError
 from schema.open.lake import Lake
 from schema.tables import metadata
@@ -36,7 +36,7 @@ TYPES = {
 """Arrow's for the schema's; columns of other types are left as they are."""
 
 
-def typed(name: str, rows: pa.Table) -> pa.Table:
+def cast_columns(name: str, rows: pa.Table) -> pa.Table:
     """Rows of a table with each number in its column's type. Raises AtlasError for one that the type does not hold."""
     of = types(name)
     wanted = pa.schema([field.with_type(of.get(field.name, field.type)) for field in rows.schema])
@@ -62,22 +62,22 @@ class Storage:
     def place(self) -> Place:
         return Place(self.lake.data)
 
-    def opened(self) -> tuple[fs.FileSystem, str]:
+    def open_filesystem(self) -> tuple[fs.FileSystem, str]:
         """Open the file system, and name the folder of the shards in it."""
-        system, root = self.place.opened()
+        system, root = self.place.open_filesystem()
         return system, f"{root}/shards"
 
     def write(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table], after: Sequence[Sequence[int]] = ()) -> Shard:
         """Every attempt has a folder of its own, so that a worker thought dead cannot write into another's."""
-        with self.place.reached():
-            system, root = self.opened()
+        with self.place.reach_filesystem():
+            system, root = self.open_filesystem()
             folder = f"{root}/{run_id:03d}-{shard_id:05d}-{uuid4().hex[:12]}"
             system.create_dir(folder, recursive=True)
             digest = hashlib.sha256()
             for name in sorted(tables):
-                data = parquet(typed(name, tables[name]))
+                data = parquet(cast_columns(name, tables[name]))
                 digest.update(f"{name}\0".encode() + hashlib.sha256(data).digest())
-                put(system, f"{folder}/{name}.parquet", data)
+                write_file(system, f"{folder}/{name}.parquet", data)
             manifest: dict[str, Any] = {
                 "run_id": run_id,
                 "shard_id": shard_id,
@@ -86,31 +86,31 @@ class Storage:
                 "worker": f"{socket.gethostname()}:{os.getpid()}",
                 "after": after,
             }
-            put(system, f"{folder}/manifest.json", json.dumps(manifest).encode())
+            write_file(system, f"{folder}/manifest.json", json.dumps(manifest).encode())
             return Shard(f"{self.lake.data}/shards/{folder.removeprefix(root + '/')}", **manifest)
 
     def manifests(self) -> list[str]:
         """Names of all manifests, from the place on; what others call so deeper, or beside, is theirs."""
         return [name for name in self.place.files("shards") if name.endswith("/manifest.json") and OWN.fullmatch(name)]
 
-    def waiting(self) -> list[Shard]:
-        return [self.read(name) for name in self.manifests()]
+    def waiting_shards(self) -> list[Shard]:
+        return [self.read_shard(name) for name in self.manifests()]
 
-    def read(self, name: str) -> Shard:
+    def read_shard(self, name: str) -> Shard:
         """Read the shard of a manifest. Raises AtlasError for one that is damaged."""
         path = f"{self.lake.data}/{name.removesuffix('/manifest.json')}"
         try:
-            with self.place.reached() as (system, root), system.open_input_stream(f"{root}/{name}") as stream:
+            with self.place.reach_filesystem() as (system, root), system.open_input_stream(f"{root}/{name}") as stream:
                 return shard_of(path, stream.read())
         except FileNotFoundError as error:
-            raise damaged(path, "its manifest cannot be read") from error
+            raise damaged_shard_error(path, "its manifest cannot be read") from error
 
-    def broken(self) -> list[tuple[str, str]]:
+    def broken_manifests(self) -> list[tuple[str, str]]:
         """Names of manifests of shards that cannot be loaded, each with why."""
         found = []
         for name in self.manifests():
             try:
-                self.check(self.read(name), name.removesuffix("/manifest.json"))
+                self.check(self.read_shard(name), name.removesuffix("/manifest.json"))
             except AtlasError as error:
                 found.append((name, str(error)))
         return found
@@ -119,20 +119,20 @@ class Storage:
         """Raise AtlasError unless every file that a manifest promises is there, with its rows, and with columns that its table has."""
         for table, n_rows in shard.n_rows.items():
             try:
-                with self.place.reached() as (system, root), system.open_input_file(f"{root}/{folder}/{table}.parquet") as file:
+                with self.place.reach_filesystem() as (system, root), system.open_input_file(f"{root}/{folder}/{table}.parquet") as file:
                     found = pq.ParquetFile(file)
                     n_found, columns = found.metadata.num_rows, {*found.schema_arrow.names}
             except (pa.ArrowException, FileNotFoundError, IsADirectoryError) as error:
-                raise damaged(shard.path, f"{table}.parquet cannot be read: {' '.join(str(error).split())}") from error
+                raise damaged_shard_error(shard.path, f"{table}.parquet cannot be read: {' '.join(str(error).split())}") from error
             if n_found != n_rows:
-                raise damaged(shard.path, f"{table}.parquet has {n_found} rows where the manifest says {n_rows}")
+                raise damaged_shard_error(shard.path, f"{table}.parquet has {n_found} rows where the manifest says {n_rows}")
             if unknown := sorted(columns - {column.name for column in metadata(1).tables[table].columns}):
-                raise damaged(shard.path, f"{table}.parquet has a column {unknown[0]}, which the table has not")
+                raise damaged_shard_error(shard.path, f"{table}.parquet has a column {unknown[0]}, which the table has not")
 
     def discard(self, shard: Shard) -> None:
         """Remove the manifest alone: its files may be the lake's by now."""
-        with self.place.reached():
-            system, root = self.opened()
+        with self.place.reach_filesystem():
+            system, root = self.open_filesystem()
             system.delete_file(f"{root}/{shard.path.removeprefix(f'{self.lake.data}/shards/')}/manifest.json")
 
 
@@ -142,6 +142,6 @@ def parquet(table: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def put(system: fs.FileSystem, path: str, data: bytes) -> None:
+def write_file(system: fs.FileSystem, path: str, data: bytes) -> None:
     with system.open_output_stream(path) as stream:
         stream.write(data)

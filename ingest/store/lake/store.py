@@ -26,14 +26,14 @@ from ingest.store.lake.place import Mark, Place
 from ingest.store.lake.staging import Storage
 from ingest.store.lake.tables import create_tables
 from ingest.store.load import SHARED, insert_new, loaded_shards
-from ingest.store.merges import MERGES, UNITS, merged, parts
-from ingest.store.shards import Shard, damaged
+from ingest.store.merges import MERGES, UNITS, merge_sql, parts
+from ingest.store.shards import Shard, damaged_shard_error
 from ingest.store.transaction import transaction
 from schema.errors import AtlasError, Locked
 from schema.open.lake import CATALOG, PUBLISHED, Lake, attach, catalogue, connect, read_lake
-from schema.open.names import quoted
+from schema.open.names import escape_quotes
 from schema.open.store import OFFLINE, WRITER_MEMORY
-from schema.patient import patient
+from schema.patient import make_interrupt_safe
 from schema.tables import metadata
 
 if TYPE_CHECKING:
@@ -96,19 +96,19 @@ class LakeStore:
         except duckdb.Error as error:
             if is_away(error):
                 raise
-            raise damaged(shard.path, f"{table}.parquet cannot be read: {str(error).splitlines()[0]}") from error
+            raise damaged_shard_error(shard.path, f"{table}.parquet cannot be read: {str(error).splitlines()[0]}") from error
         if found != n_rows:
-            raise damaged(shard.path, f"{table}.parquet has {found} rows where the manifest says {n_rows}")
+            raise damaged_shard_error(shard.path, f"{table}.parquet has {found} rows where the manifest says {n_rows}")
         if not n_rows:
             return
-        if table in SHARED and (known := self.known(table, file)):
+        if table in SHARED and (known := self.count_known_rows(table, file)):
             if known < n_rows:
                 insert_new(self.con, table, file)
             return
         schema = "parts" if table in MERGES else "main"
-        self.con.execute(f"CALL ducklake_add_data_files('{CATALOG}', '{table}', '{quoted(file)}', schema => '{schema}', allow_missing => true)")
+        self.con.execute(f"CALL ducklake_add_data_files('{CATALOG}', '{table}', '{escape_quotes(file)}', schema => '{schema}', allow_missing => true)")
 
-    def known(self, table: str, file: str) -> int:
+    def count_known_rows(self, table: str, file: str) -> int:
         """Rows of a file that the lake has."""
         key = SHARED[table]
         first, last = self.con.execute(f"SELECT min({key}), max({key}) FROM read_parquet(?)", [file]).fetchall()[0]
@@ -118,13 +118,13 @@ class LakeStore:
     def publish(self) -> None:
         """Merge the corpora that got parts since, read them back, and mark the state that readers see."""
         with self.transaction():
-            for corpus_id in self.behind():
+            for corpus_id in self.outdated_corpora():
                 for table in MERGES:
                     self.merge(table, corpus_id)
                     self.con.execute(f"SELECT bit_xor(hash(t)) FROM main.{table} AS t WHERE t.corpus_id = ?", [corpus_id]).fetchall()
-            self.con.execute(f"CALL {CATALOG}.set_commit_message('{quoted(whoami())}', '{PUBLISHED}')")
+            self.con.execute(f"CALL {CATALOG}.set_commit_message('{escape_quotes(whoami())}', '{PUBLISHED}')")
 
-    def behind(self) -> list[int]:
+    def outdated_corpora(self) -> list[int]:
         """Corpora whose merged statistics are not of all positions that the parts are of."""
         found: set[int] = set()
         for table, n in COUNTS.items():
@@ -142,7 +142,7 @@ class LakeStore:
         for _, group in groupby(parts(self.con, table, source), key=attrgetter("layer")):
             self.con.execute(f"CREATE OR REPLACE TEMP TABLE layer_rows AS FROM main.{table} LIMIT 0")
             for part in group:
-                self.con.execute(f"INSERT INTO layer_rows BY NAME {merged(table, source)}", part)
+                self.con.execute(f"INSERT INTO layer_rows BY NAME {merge_sql(table, source)}", part)
             self.con.execute(f"INSERT INTO main.{table} BY NAME FROM layer_rows ORDER BY {order}")
         self.con.execute("DROP TABLE IF EXISTS layer_rows")
 
@@ -153,12 +153,12 @@ class LakeStore:
             with transaction(self.con):
                 changed = self.con.execute("UPDATE parts.committer SET n_commits = n_commits + 1 WHERE term = ?", [self.term]).fetchall()
                 if changed != [(1,)]:
-                    raise taken(self.con, self.path)
+                    raise taken_over_error(self.con, self.path)
                 yield
             self.n_commits += 1
         except duckdb.TransactionException as error:
             if "onflict" in str(error):
-                raise taken(self.con, self.path) from error
+                raise taken_over_error(self.con, self.path) from error
             raise
 
 
@@ -168,7 +168,7 @@ def is_away(error: duckdb.Error) -> bool:
     return isinstance(error, duckdb.IOException) and not is_missing
 
 
-def taken(con: duckdb.DuckDBPyConnection, path: Path) -> Locked:
+def taken_over_error(con: duckdb.DuckDBPyConnection, path: Path) -> Locked:
     who = con.execute("SELECT c.holder FROM parts.committer AS c").fetchall()[0][0]
     return Locked(f"the lake of {path} has been taken over by {who}; what this process had entered is kept. Let that one go on, or stop it and run this again.")
 
@@ -185,8 +185,8 @@ def opened_lake(path: Path, *, claims: bool = False) -> Iterator[LakeStore]:
     another lake's, or may be.
     """
     lake = read_lake(path)
-    with locked(lake, path) as session, shut(connect(lake, {**OFFLINE, "memory_limit": WRITER_MEMORY})) as opened:
-        con = patient(opened)
+    with lock_lake(lake, path) as session, close_unless_dead(connect(lake, {**OFFLINE, "memory_limit": WRITER_MEMORY})) as opened:
+        con = make_interrupt_safe(opened)
         check_place(session, lake)
         attach(con, lake)
         identity, mark = mark_place(session, con, lake, path, claims=claims)
@@ -197,7 +197,7 @@ def opened_lake(path: Path, *, claims: bool = False) -> Iterator[LakeStore]:
 
 
 @contextmanager
-def shut(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+def close_unless_dead(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
     """Close a connection at the end, or never where that would end the process.
 
     A catalogue that goes away in the middle of a commit makes DuckDB's database unusable with a transaction in it, and to close that, in whatever way,
@@ -223,7 +223,7 @@ def is_dead(con: duckdb.DuckDBPyConnection) -> bool:
 
 
 @contextmanager
-def locked(lake: Lake, path: Path) -> Iterator["Connection"]:
+def lock_lake(lake: Lake, path: Path) -> Iterator["Connection"]:
     """Hold the lake's lock, which ends with the session that this gives, however that ends. Raises Locked where another keeps it for longer than PATIENCE."""
     with catalogue(lake, whoami()) as session:
         import psycopg

@@ -39,11 +39,11 @@ def parts(con: duckdb.DuckDBPyConnection, table: str, source: str) -> Iterator[P
             yield Part(corpus_id, layer, first, min(first + step, n_units) - 1)
 
 
-def merged(table: str, source: str) -> str:
+def merge_sql(table: str, source: str) -> str:
     """SELECT over `source`, a table or subquery; its parameters are a Part's."""
     return f"WITH part AS ({WHOLE_LAYER.format(source)} AND {UNITS[table]} BETWEEN ? AND ?) FROM ({MERGES[table]})"
 
 
-def merged_layer(table: str, source: str) -> str:
+def layer_merge_sql(table: str, source: str) -> str:
     """Write the SELECT over a whole layer of `source`, a table or subquery; its parameters are corpus_id and layer."""
     return f"WITH part AS ({WHOLE_LAYER.format(source)}) FROM ({MERGES[table]})"

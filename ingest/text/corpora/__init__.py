@@ -45,7 +45,7 @@ def open_corpus(
     taken = replace(
         corpus,
         source={**corpus.source, "every": every, "max_documents": max_documents},
-        documents=_limited(corpus.documents, every, max_documents),
+        documents=_limit_documents(corpus.documents, every, max_documents),
     )
     if next(taken.documents(), None) is None:
         raise AtlasError(f"corpus {spec!r} is empty: it holds no document")
@@ -75,6 +75,6 @@ def _refuse(spec: str, kind: str, **options: str | None) -> None:
         raise AtlasError(f"corpus {spec!r} is {kind}, which has no {' or '.join(given)}; leave that out")
 
 
-def _limited(documents: Callable[[], Iterator[Document]], every: int, max_documents: int | None) -> Callable[[], Iterator[Document]]:
+def _limit_documents(documents: Callable[[], Iterator[Document]], every: int, max_documents: int | None) -> Callable[[], Iterator[Document]]:
     stop = None if max_documents is None else min((max_documents - 1) * every + 1, sys.maxsize)
     return lambda: islice(documents(), 0, stop, min(every, sys.maxsize))

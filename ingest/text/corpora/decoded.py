@@ -55,7 +55,7 @@ def decoded_lines(path: Path) -> Iterator[str]:
     with open_bytes(path) as file:
         while line := file.readline(LONGEST_ROW + 1):
             if len(line) > LONGEST_ROW:
-                raise too_long(f"{path}: the line from byte {offset} on")
+                raise too_long_error(f"{path}: the line from byte {offset} on")
             text = line.removeprefix(codecs.BOM_UTF8) if offset == 0 else line
             try:
                 yield text.decode()
@@ -84,7 +84,7 @@ def _decode_block(path: Path, decoder: codecs.IncrementalDecoder, block: bytes, 
         raise _not_utf8(path, offset - waiting + error.start, error) from error
 
 
-def too_long(place: str) -> AtlasError:
+def too_long_error(place: str) -> AtlasError:
     return AtlasError(f"{place} is longer than {LONGEST_ROW:,} bytes, and is read whole; cut it into several rows")
 
 

@@ -60,7 +60,7 @@ def row_document(name: str, row: Mapping[str, object], column: str, nested_colum
         raise missing_column(name, column, row)
     text: object = row[held]
     messages = None
-    if held_messages(text):
+    if is_message_list(text):
         messages, text = plain_messages(f"{name}, column {held!r}", text), ""
     elif text is None or text == []:
         text = ""
@@ -71,19 +71,19 @@ def row_document(name: str, row: Mapping[str, object], column: str, nested_colum
         )
     elif held != column:
         raise AtlasError(f"{name}: column {held!r} holds text, and a chat is a list of messages, each with role and content; --column {held} reads it as text")
-    metadata, nested, left_out = described(name, {key: value for key, value in row.items() if key != held}, nested_columns)
-    return Document(name, checked(name, text), metadata, nested=nested, left_out=left_out, messages=messages)
+    metadata, nested, left_out = split_row(name, {key: value for key, value in row.items() if key != held}, nested_columns)
+    return Document(name, require_utf8(name, text), metadata, nested=nested, left_out=left_out, messages=messages)
 
 
-def described(name: str, row: Mapping[str, object], nested_columns: Collection[str]) -> tuple[dict[str, object], dict[str, object], tuple[str, ...]]:
+def split_row(name: str, row: Mapping[str, object], nested_columns: Collection[str]) -> tuple[dict[str, object], dict[str, object], tuple[str, ...]]:
     """Split what a row says of its text: single values; lists and objects; and the names of columns that JSON cannot hold."""
     metadata: dict[str, object] = {}
     nested: dict[str, object] = {}
     left_out = []
     for key, value in row.items():
-        place = f"{name}, column {checked(f'{name}, the name of a column', key)!r}"
+        place = f"{name}, column {require_utf8(f'{name}, the name of a column', key)!r}"
         try:
-            (metadata if _is_scalar(value) and key not in nested_columns else nested)[key] = _plain(place, value)
+            (metadata if _is_scalar(value) and key not in nested_columns else nested)[key] = _to_json_value(place, value)
         except TypeError:
             left_out.append(key)
     return metadata, nested, tuple(left_out)
@@ -96,7 +96,7 @@ def text_column(columns: Container[str], column: str) -> str | None:
     return MESSAGES if column == DEFAULT_COLUMN and MESSAGES in columns else None
 
 
-def held_messages(value: object) -> TypeGuard[list[Mapping[str, object]]]:
+def is_message_list(value: object) -> TypeGuard[list[Mapping[str, object]]]:
     """Tell whether a value is the messages of a chat: a list of objects, each of which has a role."""
     return isinstance(value, list) and bool(value) and all(isinstance(message, Mapping) and isinstance(message.get("role"), str) for message in value)
 
@@ -104,7 +104,7 @@ def held_messages(value: object) -> TypeGuard[list[Mapping[str, object]]]:
 def plain_messages(place: str, messages: Iterable[Mapping[str, object]]) -> tuple[Mapping[str, object], ...]:
     """Convert the messages to what JSON can hold, the form in which a template gets them. Raises AtlasError where it cannot hold them."""
     try:
-        return tuple({key: _plain(place, value) for key, value in message.items()} for message in messages)
+        return tuple({key: _to_json_value(place, value) for key, value in message.items()} for message in messages)
     except TypeError as error:
         raise AtlasError(f"{error}, and a chat's messages must be JSON; leave that out of them") from error
 
@@ -120,7 +120,7 @@ def check_names(where: str, names: Iterable[str]) -> None:
         raise AtlasError(f"{where}: {len(twice)} names are there more than once, the first {twice[0]!r}; name each column once")
 
 
-def checked(name: str, text: str) -> str:
+def require_utf8(name: str, text: str) -> str:
     """Check that the text can be written as UTF-8, and return it: JSON escapes can spell half a surrogate pair, which no tokenizer takes."""
     try:
         text.encode()
@@ -133,16 +133,16 @@ def _is_scalar(value: object) -> bool:
     return value is None or isinstance(value, bool | int | float | str | Decimal | date | time)
 
 
-def _plain(place: str, value: object, depth: int = 0) -> object:
+def _to_json_value(place: str, value: object, depth: int = 0) -> object:
     """Convert a value to what JSON can hold: dates to ISO 8601, decimals to text, numbers that are not finite to null. Raises TypeError where it cannot."""
     if depth >= MAX_DEPTH and not _is_scalar(value):
         raise TypeError(f"{place}: nested deeper than {MAX_DEPTH}")
     if isinstance(value, str):
-        return checked(place, value)
+        return require_utf8(place, value)
     if isinstance(value, Mapping):
-        return {checked(place, str(key)): _plain(place, inner, depth + 1) for key, inner in value.items()}
+        return {require_utf8(place, str(key)): _to_json_value(place, inner, depth + 1) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(place, inner, depth + 1) for inner in value]
+        return [_to_json_value(place, inner, depth + 1) for inner in value]
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, Decimal):

@@ -49,7 +49,7 @@ def find_files(spec: str, form: str | None) -> list[Path]:
     elif path.exists():
         raise AtlasError(f"corpus {spec!r} is no regular file; pipe it in and give '-'")
     else:
-        paths = each_once(found for found in map(Path, matches(str(path))) if found.is_file())
+        paths = unique_paths(found for found in map(Path, matches(str(path))) if found.is_file())
     if not paths:
         raise AtlasError(f"no file matches {spec!r}{_nearest(path)}")
     for found in paths:
@@ -84,7 +84,7 @@ def matches(pattern: str) -> Iterator[str]:
         waiting += sorted(glob(f"{escape(folder)}/*/"))  # noqa: PTH207
 
 
-def each_once(paths: Iterable[Path]) -> list[Path]:
+def unique_paths(paths: Iterable[Path]) -> list[Path]:
     """Sort the paths, and of those that lead to one file keep the one that is not a link, else the first."""
     by_file: dict[str, Path] = {}
     for path in sorted(paths, key=lambda path: (path.is_symlink(), path)):

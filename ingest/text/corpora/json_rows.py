@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import count, islice
 from pathlib import Path
 
-from ingest.text.corpora.decoded import LONGEST_ROW, decoded_blocks, decoded_lines, too_long
+from ingest.text.corpora.decoded import LONGEST_ROW, decoded_blocks, decoded_lines, too_long_error
 from ingest.text.corpora.document import check_names
 from schema.errors import AtlasError
 
@@ -26,7 +26,7 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict]]:
 def line_object(where: str, line: str) -> dict:
     """Parse the object that a line holds. Raises AtlasError where it holds none."""
     try:
-        row = json.loads(line, object_pairs_hook=lambda pairs: _named_once(where, pairs))
+        row = json.loads(line, object_pairs_hook=lambda pairs: _unique_name_dict(where, pairs))
     except (ValueError, RecursionError) as error:
         raise _no_json(where, error) from error
     if not isinstance(row, dict):
@@ -44,7 +44,7 @@ def json_list(path: Path) -> Iterator[tuple[str, dict]]:
                 raise AtlasError(f"{where}: no JSON: the file ends within its list; is it complete?")
             text, at, n_blocks = text[at:] + more, 0, 2 * n_blocks
             if len(text) > LONGEST_ROW:
-                raise too_long(where)
+                raise too_long_error(where)
         row, at = found
         if row is None:
             if text[at:].strip() or any(block.strip() for block in blocks):
@@ -68,7 +68,7 @@ def _item(where: str, text: str, at: int, mark: str) -> tuple[dict | None, int] 
         return None, at + 1
     if text[at] != "{":
         raise AtlasError(f"{where}: no JSON object, and each item of the list should be one")
-    decoder = json.JSONDecoder(object_pairs_hook=lambda pairs: _named_once(where, pairs))
+    decoder = json.JSONDecoder(object_pairs_hook=lambda pairs: _unique_name_dict(where, pairs))
     try:
         return decoder.raw_decode(text, at)
     except json.JSONDecodeError as error:
@@ -86,6 +86,6 @@ def _no_json(where: str, error: ValueError | RecursionError) -> AtlasError:
     return AtlasError(f"{where}: JSON that cannot be read ({str(error).partition(';')[0]})")
 
 
-def _named_once(where: str, pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _unique_name_dict(where: str, pairs: list[tuple[str, object]]) -> dict[str, object]:
     check_names(where, [name for name, _ in pairs])
     return dict(pairs)

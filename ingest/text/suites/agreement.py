@@ -26,10 +26,10 @@ REFLEXIVE_ACTIONS = ("defended", "praised", "blamed", "described", "protected", 
 
 def agreement(n_items: int, seed: int) -> list[Item]:
     """Draw n_items of each paradigm, half of them about one thing and half about several. An item does not depend on how many there are."""
-    return [item for paradigm, draw in PARADIGMS.items() for item in drawn(paradigm, draw, n_items, seed)]
+    return [item for paradigm, draw in PARADIGMS.items() for item in draw_items(paradigm, draw, n_items, seed)]
 
 
-def drawn(paradigm: str, draw: Callable[[Random, int], tuple[str, str]], n_items: int, seed: int) -> list[Item]:
+def draw_items(paradigm: str, draw: Callable[[Random, int], tuple[str, str]], n_items: int, seed: int) -> list[Item]:
     random, found = Random(f"{seed}/{paradigm}"), dict[tuple[str, str], None]()
     while len(found) < n_items:
         found[draw(random, len(found) % 2)] = None

@@ -42,9 +42,9 @@ def parse_formula(where: str, text: str) -> Clauses:
     if len(text) > MOST_CHARS:
         raise AtlasError(f"{where}: a formula of {len(text):,} characters, and {MOST_CHARS:,} are read at most")
     reader = Reader(where, text)
-    found = reader.either(0)
+    found = reader.parse_or(0)
     if reader.place < len(reader.tokens):
-        raise reader.wrong()
+        raise reader.syntax_error()
     if isinstance(found, dict):
         raise AtlasError(f"{where}: {text!r} compares nothing; a formula needs <, > or =")
     return found
@@ -75,61 +75,61 @@ class Reader:
         self.place += 1
         return found
 
-    def wrong(self) -> AtlasError:
+    def syntax_error(self) -> AtlasError:
         at = len(self.text)
         if self.place < len(self.tokens):
             token = self.tokens[self.place]
             at = token.end() - len(token[0].lstrip())
         return AtlasError(f"{self.where}: {self.text!r} is no formula from character {at} on")
 
-    def either(self, depth: int) -> Sum | Clauses:
-        found = self.both(depth)
+    def parse_or(self, depth: int) -> Sum | Clauses:
+        found = self.parse_and(depth)
         while self.take("|"):
-            sides = self.clauses(found), self.clauses(self.both(depth))
+            sides = self.require_clauses(found), self.require_clauses(self.parse_and(depth))
             if len(sides[0]) * len(sides[1]) > MOST_CLAUSES:
                 raise AtlasError(f"{self.where}: {self.text!r} comes to more than {MOST_CLAUSES} clauses; divide it into several formulas")
             found = [one + other for one, other in product(*sides)]
         return found
 
-    def both(self, depth: int) -> Sum | Clauses:
-        found = self.compared(depth)
+    def parse_and(self, depth: int) -> Sum | Clauses:
+        found = self.parse_comparison(depth)
         while self.take("&"):
-            found = self.clauses(found) + self.clauses(self.compared(depth))
+            found = self.require_clauses(found) + self.require_clauses(self.parse_comparison(depth))
         return found
 
-    def compared(self, depth: int) -> Sum | Clauses:
-        found = self.summed(depth)
+    def parse_comparison(self, depth: int) -> Sum | Clauses:
+        found = self.parse_sum(depth)
         if (sign := self.take("<", ">", "=")) is None:
             return found
-        left, right = self.sum(found), self.sum(self.summed(depth))
-        return [(Comparison("equal" if sign == "=" else "greater", added(right, left, -1) if sign == "<" else added(left, right, -1)),)]
+        left, right = self.require_sum(found), self.require_sum(self.parse_sum(depth))
+        return [(Comparison("equal" if sign == "=" else "greater", add_sums(right, left, -1) if sign == "<" else add_sums(left, right, -1)),)]
 
-    def summed(self, depth: int) -> Sum | Clauses:
-        found = self.atom(depth)
+    def parse_sum(self, depth: int) -> Sum | Clauses:
+        found = self.parse_atom(depth)
         while sign := self.take("+", "-"):
-            found = added(self.sum(found), self.sum(self.atom(depth)), 1 if sign == "+" else -1)
+            found = add_sums(self.require_sum(found), self.require_sum(self.parse_atom(depth)), 1 if sign == "+" else -1)
         return found
 
-    def atom(self, depth: int) -> Sum | Clauses:
+    def parse_atom(self, depth: int) -> Sum | Clauses:
         if depth > DEEPEST:
             raise AtlasError(f"{self.where}: the formula has more than {DEEPEST} brackets within each other")
         if opening := self.take(*CLOSED_BY):
-            found = self.either(depth + 1)
+            found = self.parse_or(depth + 1)
             if not self.take(CLOSED_BY[opening]):
-                raise self.wrong()
+                raise self.syntax_error()
             return found
         if self.place == len(self.tokens) or self.sign() is not None:
-            raise self.wrong()
+            raise self.syntax_error()
         token = self.tokens[self.place]
         self.place += 1
         return {CONSTANT: float(token["number"])} if token["number"] else {(token["role"], token["region"]): 1.0}
 
-    def sum(self, found: Sum | Clauses) -> Sum:
+    def require_sum(self, found: Sum | Clauses) -> Sum:
         if isinstance(found, dict):
             return found
         raise AtlasError(f"{self.where}: {self.text!r} adds or compares what holds or does not; only surprisals are added and compared")
 
-    def clauses(self, found: Sum | Clauses) -> Clauses:
+    def require_clauses(self, found: Sum | Clauses) -> Clauses:
         if isinstance(found, dict):
             raise AtlasError(f"{self.where}: {self.text!r} joins by & or | what is no comparison")
         return found
@@ -141,5 +141,5 @@ def n_terms(formulas: str) -> int:
     return sum(len(comparison.weights) for clause in clauses for comparison in clause)
 
 
-def added(one: Sum, other: Sum, times: int) -> Sum:
+def add_sums(one: Sum, other: Sum, times: int) -> Sum:
     return {place: one.get(place, 0.0) + times * other.get(place, 0.0) for place in one | other}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ingest.text.suites.item import SCORED, Item, Sentence, pair
-from ingest.text.suites.reading import json_lines, name_of, only, text_of
+from ingest.text.suites.reading import check_fields, json_lines, name_of, text_of
 from schema.errors import AtlasError
 
 BLIMP = frozenset({"sentence_good", "sentence_bad"})
@@ -23,10 +23,10 @@ def read_pairs(path: Path, suite: str, _: int) -> Iterator[Item]:
     """Read one pair a line; its paradigm is the UID of a pair of BLiMP that has one, else the file's name."""
     for number, (where, row) in enumerate(json_lines(path)):
         if "option1" in row:
-            only(where, row, WINOGRAD, WINOGRAD_MORE)
+            check_fields(where, row, WINOGRAD, WINOGRAD_MORE)
             yield winograd(where, row, suite, path.stem, name_of(where, row, "qID", str(number)))
         else:
-            only(where, row, BLIMP, BLIMP_MORE)
+            check_fields(where, row, BLIMP, BLIMP_MORE)
             good, bad = (text_of(where, row, name) for name in ("sentence_good", "sentence_bad"))
             if good == bad:
                 raise AtlasError(f"{where}: both sentences of the pair are the same")

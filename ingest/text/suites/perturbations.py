@@ -50,15 +50,15 @@ def space(text: str, _: Mapping[str, str]) -> Iterator[Edit]:
 
 
 def contraction(text: str, _: Mapping[str, str]) -> Iterator[Edit]:
-    return replaced(text, {**CONTRACTIONS, **{short: whole for whole, short in CONTRACTIONS.items()}})
+    return replacement_edits(text, {**CONTRACTIONS, **{short: whole for whole, short in CONTRACTIONS.items()}})
 
 
 def synonym(text: str, synonyms: Mapping[str, str]) -> Iterator[Edit]:
     """Yield each edit that replaces a word of the user's list."""
-    return replaced(text, synonyms)
+    return replacement_edits(text, synonyms)
 
 
-def replaced(text: str, words: Mapping[str, str]) -> Iterator[Edit]:
+def replacement_edits(text: str, words: Mapping[str, str]) -> Iterator[Edit]:
     for word, by in words.items():
         for found in re.finditer(rf"\b{re.escape(word)}\b", text):
             yield Edit(found.start(), found.end(), by)
@@ -69,7 +69,7 @@ PERTURBATIONS: dict[str, Callable[[str, Mapping[str, str]], Iterator[Edit]]] = {
 }  # fmt: skip
 
 
-def perturbed(text: str, name: str, synonyms: Mapping[str, str], seed: str) -> tuple[str, int] | None:
+def perturb_text(text: str, name: str, synonyms: Mapping[str, str], seed: str) -> tuple[str, int] | None:
     """Edit one place of the text, and tell where in it the edit ends; None where there is nothing to edit before the last word."""
     last = len(text.rstrip()) - len(text.split()[-1])
     edits = [edit for edit in PERTURBATIONS[name](text, synonyms) if edit.end <= last]

@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from ingest.text.corpora.document import check_names, checked
+from ingest.text.corpora.document import check_names, require_utf8
 from schema.errors import AtlasError
 
 MOST_BYTES = 2**28
@@ -44,12 +44,12 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
 def json_value(where: str, text: str) -> object:
     """Parse JSON text; no object may have a name twice."""
 
-    def named_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    def unique_name_dict(pairs: list[tuple[str, object]]) -> dict[str, object]:
         check_names(where, [name for name, _ in pairs])
         return dict(pairs)
 
     try:
-        found: object = json.loads(text, object_pairs_hook=named_once)
+        found: object = json.loads(text, object_pairs_hook=unique_name_dict)
     except json.JSONDecodeError as error:
         raise AtlasError(f"{where}: no JSON ({error.msg} at character {error.pos})") from error
     except (ValueError, RecursionError) as error:
@@ -58,7 +58,7 @@ def json_value(where: str, text: str) -> object:
     return found
 
 
-def only(where: str, row: Mapping[str, object], needed: Collection[str], allowed: Collection[str] = ()) -> None:
+def check_fields(where: str, row: Mapping[str, object], needed: Collection[str], allowed: Collection[str] = ()) -> None:
     """Raise AtlasError for a field that is missing, or that nobody reads."""
     if missing := sorted(set(needed) - row.keys()):
         raise AtlasError(f"{where}: no field {missing[0]!r}; there are {', '.join(map(repr, row)) or 'none'}")
@@ -72,7 +72,7 @@ def mapping(where: str, value: object) -> dict[str, object]:
     return value
 
 
-def listed(where: str, value: object) -> list[object]:
+def require_list(where: str, value: object) -> list[object]:
     if not isinstance(value, list) or not value:
         raise AtlasError(f"{where}: a list with something in it is needed")
     return value
@@ -100,4 +100,4 @@ def sentence(where: str, value: object) -> str:
         raise AtlasError(f"{where} is empty")
     if len(value) > MOST_CHARS:
         raise AtlasError(f"{where} has {len(value):,} characters, and {MOST_CHARS:,} are read at most")
-    return checked(where, value)
+    return require_utf8(where, value)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ingest.text.suites.formulas import CONSTANT, Clauses, parse_formula
 from ingest.text.suites.item import Item, Sentence
-from ingest.text.suites.reading import json_value, listed, mapping, name_of, only, read_text, sentence
+from ingest.text.suites.reading import check_fields, json_value, mapping, name_of, read_text, require_list, sentence
 from schema.errors import AtlasError
 
 
@@ -13,18 +13,18 @@ def read_syntaxgym(path: Path, suite: str, _: int) -> Iterator[Item]:
     """Read the items of one file, whose name in `meta` is their paradigm; each must pass all formulas."""
     where = str(path)
     whole = mapping(where, json_value(where, read_text(path)))
-    only(where, whole, ("meta", "predictions", "items"), ("region_meta",))
+    check_fields(where, whole, ("meta", "predictions", "items"), ("region_meta",))
     meta = mapping(f"{where}, meta", whole["meta"])
     if (metric := meta.get("metric", "sum")) != "sum":
         raise AtlasError(f"{where}: metric {metric!r}; the surprisal of a region is the sum over its tokens, and no other is known")
     paradigm = sentence(f"{where}, name of meta", meta.get("name"))
-    written = [formula(f"{where}, prediction {i}", each) for i, each in enumerate(listed(f"{where}, predictions", whole["predictions"]), start=1)]
+    written = [formula(f"{where}, prediction {i}", each) for i, each in enumerate(require_list(f"{where}, predictions", whole["predictions"]), start=1)]
     formulas = [parse_formula(f"{where}, prediction {i}", text) for i, text in enumerate(written, start=1)]
-    for number, each in enumerate(listed(f"{where}, items", whole["items"]), start=1):
+    for number, each in enumerate(require_list(f"{where}, items", whole["items"]), start=1):
         of_item = f"{where}, item {number}"
         row = mapping(of_item, each)
-        only(of_item, row, ("item_number", "conditions"))
-        found = [condition(of_item, one) for one in listed(f"{of_item}, conditions", row["conditions"])]
+        check_fields(of_item, row, ("item_number", "conditions"))
+        found = [condition(of_item, one) for one in require_list(f"{of_item}, conditions", row["conditions"])]
         sentences = {s.role: s for s in found}
         if len(sentences) < len(found):
             raise AtlasError(f"{of_item}: two conditions have one name; there are {', '.join(s.role for s in found)}")
@@ -34,7 +34,7 @@ def read_syntaxgym(path: Path, suite: str, _: int) -> Iterator[Item]:
 
 def formula(where: str, value: object) -> str:
     row = mapping(where, value)
-    only(where, row, ("type", "formula"))
+    check_fields(where, row, ("type", "formula"))
     if row["type"] != "formula":
         raise AtlasError(f"{where}: type {row['type']!r}, and formula is the only one")
     return " ".join(sentence(f"{where}, formula", row["formula"]).split())
@@ -43,13 +43,13 @@ def formula(where: str, value: object) -> str:
 def condition(where: str, value: object) -> Sentence:
     """Join the regions that have text into a sentence, with a space between each two."""
     row = mapping(f"{where}, a condition", value)
-    only(f"{where}, a condition", row, ("condition_name", "regions"), ("content",))
+    check_fields(f"{where}, a condition", row, ("condition_name", "regions"), ("content",))
     role = sentence(f"{where}, condition_name", row["condition_name"])
     text, regions = "", dict[str, tuple[int, int]]()
-    for each in listed(f"{where}, regions of {role}", row["regions"]):
+    for each in require_list(f"{where}, regions of {role}", row["regions"]):
         of_region = f"{where}, a region of {role}"
         region = mapping(of_region, each)
-        only(of_region, region, ("region_number", "content"), ("metric_value", "oovs"))
+        check_fields(of_region, region, ("region_number", "content"), ("metric_value", "oovs"))
         name, content = name_of(of_region, region, "region_number", "0"), region["content"]
         if not isinstance(content, str):
             raise AtlasError(f"{of_region}: content must be text, and is {type(content).__name__}")

@@ -13,8 +13,8 @@ from typing import Any
 import yaml
 
 from ingest.text.suites.item import AFTER, SCORED, Item, Sentence
-from ingest.text.suites.perturbations import PERTURBATIONS, perturbed
-from ingest.text.suites.reading import listed, mapping, only, read_text, sentence
+from ingest.text.suites.perturbations import PERTURBATIONS, perturb_text
+from ingest.text.suites.reading import check_fields, mapping, read_text, require_list, sentence
 from schema.errors import AtlasError
 
 SLOT = re.compile(r"\{([^{}]*)\}")
@@ -41,16 +41,16 @@ def read_templates(path: Path, suite: str, seed: int) -> Iterator[Item]:
     """Read the tests of one file: `slots`, and `tests`, each a paradigm."""
     where = str(path)
     whole = mapping(where, yaml_value(where, read_text(path)))
-    only(where, whole, ("tests",), ("suite", "slots"))
+    check_fields(where, whole, ("tests",), ("suite", "slots"))
     slots = {name: values(f"{where}, slot {name}", given) for name, given in mapping(f"{where}, slots", whole.get("slots", {})).items()}
     suite = sentence(f"{where}, suite", whole.get("suite", suite))
-    for number, each in enumerate(listed(f"{where}, tests", whole["tests"]), start=1):
+    for number, each in enumerate(require_list(f"{where}, tests", whole["tests"]), start=1):
         test = mapping(f"{where}, test {number}", each)
         name, kind = (sentence(f"{where}, {field} of test {number}", test.get(field)) for field in ("name", "kind"))
         if kind not in FIELDS:
             raise AtlasError(f"{where}, test {name}: kind {kind!r}; there are {', '.join(FIELDS)}")
         needed, more = FIELDS[kind]
-        only(f"{where}, test {name}", test, (*needed, "name", "kind"), more)
+        check_fields(f"{where}, test {name}", test, (*needed, "name", "kind"), more)
         yield from MAKERS[kind](f"{where}, test {name}", suite, name, test, slots, seed)
 
 
@@ -109,7 +109,7 @@ def values(where: str, given: object) -> list[Filling]:
     """Read what a slot may be: texts, or mappings whose parts belong together, under '' or the part's name."""
     found: list[Filling] = [
         {part: sentence(f"{where}, {part}", text) for part, text in mapping(where, each).items()} if isinstance(each, dict) else {"": sentence(where, each)}
-        for each in listed(where, given)
+        for each in require_list(where, given)
     ]
     if any(each.keys() != found[0].keys() for each in found):
         raise AtlasError(f"{where}: all of its values must have the same parts: {', '.join(found[0]) or 'plain text'}")
@@ -138,7 +138,7 @@ def fill(text: str, filling: Filling) -> str:
     return SLOT.sub(lambda found: filling[found[1]], text)
 
 
-def continued(role: str, text: str, continuation: str) -> Sentence:
+def continued_sentence(role: str, text: str, continuation: str) -> Sentence:
     return Sentence(role, text + continuation, {SCORED: (len(text), len(text + continuation))})
 
 
@@ -155,14 +155,14 @@ def threshold(where: str, test: Mapping[str, object]) -> float:
 
 def mft(where: str, suite: str, name: str, test: Mapping[str, object], slots: Mapping[str, list[Filling]], _: int) -> Iterator[Item]:
     template, expected = texts_of(where, test, "template", "expected")
-    rivals = [sentence(f"{where}, rivals", each) for each in listed(f"{where}, rivals", test["rivals"])]
+    rivals = [sentence(f"{where}, rivals", each) for each in require_list(f"{where}, rivals", test["rivals"])]
     for i, filling in enumerate(fillings(where, [template, expected, *rivals], slots)):
         text, wanted = fill(template, filling), fill(expected, filling)
         # a slot may make a rival of what is expected
         others = [other for other in dict.fromkeys(fill(rival, filling) for rival in rivals) if other != wanted]
         if not others:
             raise AtlasError(f"{where}: no rival is left for {text + wanted!r}: all are what is expected")
-        yield Item("mft", suite, name, str(i), (continued("expected", text, wanted), *(continued("rival", text, other) for other in others)))
+        yield Item("mft", suite, name, str(i), (continued_sentence("expected", text, wanted), *(continued_sentence("rival", text, other) for other in others)))
 
 
 def direction(where: str, suite: str, name: str, test: Mapping[str, object], slots: Mapping[str, list[Filling]], _: int) -> Iterator[Item]:
@@ -174,19 +174,19 @@ def direction(where: str, suite: str, name: str, test: Mapping[str, object], slo
         before, after, behind = (fill(text, filling) for text in (template, changed, continuation))
         if before == after:
             raise AtlasError(f"{where}: {before!r} is not changed")
-        yield Item("dir", suite, name, str(i), (continued("original", before, behind), continued("changed", after, behind)), way, delta)
+        yield Item("dir", suite, name, str(i), (continued_sentence("original", before, behind), continued_sentence("changed", after, behind)), way, delta)
 
 
 def invariance(where: str, suite: str, name: str, test: Mapping[str, object], slots: Mapping[str, list[Filling]], seed: int) -> Iterator[Item]:
     (template,), delta = texts_of(where, test, "template"), threshold(where, test)
-    names = [sentence(f"{where}, perturbations", each) for each in listed(f"{where}, perturbations", test["perturbations"])]
+    names = [sentence(f"{where}, perturbations", each) for each in require_list(f"{where}, perturbations", test["perturbations"])]
     if unknown := [each for each in names if each not in PERTURBATIONS]:
         raise AtlasError(f"{where}: no perturbation {unknown[0]!r}; there are {', '.join(PERTURBATIONS)}")
     synonyms = {word: sentence(f"{where}, synonyms", by) for word, by in mapping(f"{where}, synonyms", test.get("synonyms", {})).items()}
     done = set[str | None]()
     for i, filling in enumerate(fillings(where, [template], slots)):
         text = fill(template, filling)
-        edited = {each: perturbed(text, each, synonyms, f"{seed}/{name}/{i}") for each in dict.fromkeys(names)}
+        edited = {each: perturb_text(text, each, synonyms, f"{seed}/{name}/{i}") for each in dict.fromkeys(names)}
         sentences = [Sentence("perturbed", other, {AFTER: (end, len(other))}, each) for each, found in edited.items() if found for other, end in [found]]
         done.update(s.perturbation for s in sentences)
         if not sentences:

@@ -11,7 +11,7 @@ from atlas.beside.annotations import ANNOTATIONS
 from atlas.beside.annotations.subjects import SUBJECTS
 from atlas.cli.annotate import SUBJECTS as OFFERED
 from atlas.cli.main import run
-from schema.open.change import changing
+from schema.open.change import change_companion
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -97,7 +97,7 @@ def test_empty_blocks_stale_items_and_empty_figures_are_said(call: Call, tmp_pat
     _, out, err = call("annotate", "status", "--format", "json")
     assert [row["n_stale"] for row in json.loads(out)] == [6]
     assert err == "note: 6 annotated items are no longer what this atlas shows, such as rank 1 of key L2N0 of corpus 0 by miner\n"
-    with changing(ANNOTATIONS, nasty_path) as writer:
+    with change_companion(ANNOTATIONS, nasty_path) as writer:
         writer.execute("UPDATE annotations.annotation SET annotator = concat('a', chr(27), '[31m', chr(10), 'b')")
     assert call("annotate", "status")[2].endswith(" by a\\x1b[31m↵b\n")
     sheet = tmp_path / "sheet.csv"

@@ -23,8 +23,8 @@ from atlas.beside.annotations.keeping import patterns_of
 from atlas.beside.annotations.reading import read_sheet
 from atlas.beside.annotations.sheet import COLUMNS, sheet
 from atlas.beside.annotations.steps import load, make_sheet
-from atlas.beside.annotations.subjects import Address, Pattern, shown
-from schema.open.change import changing
+from atlas.beside.annotations.subjects import Address, Pattern, read_shown_items
+from schema.open.change import change_companion
 from schema.open.store import open_writer
 from tests.atlas.companions import broken
 
@@ -54,7 +54,7 @@ def load_sheet(path: Path, tmp_path: Path) -> Callable[..., tuple[int, int]]:
     ) -> tuple[int, int]:
         target = tmp_path / "sheet.csv"
         with atlas.open(path) as a:
-            found = shown(a.con, [KEY, VALUE])
+            found = read_shown_items(a.con, [KEY, VALUE])
             lines = sheet("key", found, {}).decode("utf-8-sig").splitlines()
             rows = [list(row) for row in csv.reader(lines)]
             for (number, column), cell in cells.items():
@@ -166,7 +166,7 @@ def test_a_sheet_is_read_as_people_and_spreadsheets_leave_it(path: Path, load_sh
 def test_a_line_that_tells_excel_the_separator_is_none_of_the_heading(path: Path, tmp_path: Path) -> None:
     target = tmp_path / "sheet.csv"
     with atlas.open(path) as a:
-        rows = list(csv.reader(sheet("key", shown(a.con, [KEY]), {}).decode("utf-8-sig").splitlines()))
+        rows = list(csv.reader(sheet("key", read_shown_items(a.con, [KEY]), {}).decode("utf-8-sig").splitlines()))
     rows[7][COLUMNS.index("kind")] = "none"
     with target.open("w", encoding="utf-8-sig", newline="") as file:
         file.write("sep=;\r\n")
@@ -278,7 +278,7 @@ def test_an_address_and_names_of_people_are_names_of_annotators(path: Path, load
 @pytest.mark.thorough
 def test_what_was_said_of_another_model_is_neither_in_the_way_nor_replaced(path: Path, load_sheet) -> None:
     load_sheet(GOOD)
-    with changing(ANNOTATIONS, path) as writer:
+    with change_companion(ANNOTATIONS, path) as writer:
         writer.execute("UPDATE annotations.annotation SET weights_sha256 = 'other'")
     assert kept(path) == {}
     assert load_sheet({**GOOD, (8, "description"): "second"}) == (2, 0, 0)
@@ -292,7 +292,7 @@ def test_what_was_said_of_another_model_is_neither_in_the_way_nor_replaced(path:
 @pytest.mark.thorough
 def test_whoever_has_annotated_under_a_name_that_is_allowed_no_longer_goes_on_under_it(path: Path, load_sheet) -> None:
     load_sheet(GOOD)
-    with changing(ANNOTATIONS, path) as writer:
+    with change_companion(ANNOTATIONS, path) as writer:
         writer.execute("UPDATE annotations.annotation SET annotator = 'anna/bert'")
     assert kept(path, "anna/bert")[KEY][0].description == "first"
     assert load_sheet({**GOOD, (8, "description"): "second"}, annotator="anna/bert", is_replacing=True) == (2, 0, 0)

@@ -10,13 +10,13 @@ from atlas.beside.annotations import ANNOTATIONS
 from atlas.beside.annotations.keeping import MINER, patterns_of
 from atlas.beside.annotations.mining import chance, metadata_shares, proposals
 from atlas.beside.annotations.steps import load, make_sheet, propose
-from atlas.beside.annotations.subjects import Address, Pattern, Shown
+from atlas.beside.annotations.subjects import Address, Pattern, ShownItem
 from schema.open import store
 from tests.atlas.companions import broken
 
 
-def text(rank: int, before: str, token: str, metadata: str = "{}") -> Shown:
-    return Shown(rank, rank, 0, False, before, token, None, "d", metadata)
+def text(rank: int, before: str, token: str, metadata: str = "{}") -> ShownItem:
+    return ShownItem(rank, rank, 0, False, before, token, None, "d", metadata)
 
 
 def test_endings_that_three_texts_share_are_shallow_patterns() -> None:

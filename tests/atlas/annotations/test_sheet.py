@@ -16,8 +16,8 @@ from atlas.beside.annotations.keeping import insert, patterns_of
 from atlas.beside.annotations.reading import parse
 from atlas.beside.annotations.sheet import COLUMNS, sheet
 from atlas.beside.annotations.steps import load, make_sheet, stale_items
-from atlas.beside.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, sample, shown
-from schema.open.change import changing, changing_own
+from atlas.beside.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, read_shown_items, sample
+from schema.open.change import change_companion, change_companion_with_atlas
 from schema.open.store import open_writer
 
 KEY = Address("key", 2, 0, 0)
@@ -48,7 +48,7 @@ OF_TINY = Address("key", 0, 0, 1)
 def test_a_sheet_that_an_earlier_release_made_with_every_text_is_loaded(tiny_atlas: Path, tmp_path: Path) -> None:
     made = tmp_path / "earlier.csv"
     with atlas.open(tiny_atlas) as a:
-        rows = cells_of(sheet("key", shown(a.con, [OF_TINY], every=True), {}))
+        rows = cells_of(sheet("key", read_shown_items(a.con, [OF_TINY], every=True), {}))
     block = [row for row in rows if row[:1] == ["key"]]
     assert [row[4] for row in block] == ["1", "2", "3"]
     block[0][12:] = ["shallow", "sits"]
@@ -73,9 +73,9 @@ def test_a_sheet_that_an_earlier_release_made_with_every_text_is_loaded(tiny_atl
 
 def test_a_form_adds_to_what_was_said_of_every_text(tiny_atlas: Path) -> None:
     with atlas.open(tiny_atlas) as a:
-        every = shown(a.con, [OF_TINY], every=True)[OF_TINY]
-        assert [item.rank for item in shown(a.con, [OF_TINY])[OF_TINY]] == [1, 2]
-        with changing_own(ANNOTATIONS, tiny_atlas) as (writer, _):
+        every = read_shown_items(a.con, [OF_TINY], every=True)[OF_TINY]
+        assert [item.rank for item in read_shown_items(a.con, [OF_TINY])[OF_TINY]] == [1, 2]
+        with change_companion_with_atlas(ANNOTATIONS, tiny_atlas) as (writer, _):
             insert(writer, [Annotation(OF_TINY, every, (Pattern("shallow", "sits", (1, 2, 3)),))], "anna", "ww")
     with atlas.open(tiny_atlas) as a:
         assert add(a.con, tiny_atlas, OF_TINY, "anna", None) == 1
@@ -116,8 +116,8 @@ def reorder_triggers(path: Path) -> None:
 
 def test_letters_stand_beside_the_texts_that_they_were_said_of_whatever_their_ranks_are_now(nasty_path: Path, tmp_path: Path) -> None:
     with atlas.open(nasty_path) as a:
-        items = shown(a.con, [KEY])[KEY]
-        with changing(ANNOTATIONS, nasty_path) as writer:
+        items = read_shown_items(a.con, [KEY])[KEY]
+        with change_companion(ANNOTATIONS, nasty_path) as writer:
             insert(writer, [Annotation(KEY, items, (Pattern("shallow", "first", (1, 3, 4)), Pattern("semantic", "second", (2, 5, 6, 8))))], "anna", "ww")
     reorder_triggers(nasty_path)
     with atlas.open(nasty_path) as a:

@@ -16,7 +16,7 @@ from atlas.beside.annotations import ANNOTATIONS
 from atlas.beside.annotations.steps import status
 from atlas.beside.annotations.subjects import Address
 from schema.open import store
-from schema.open.change import changing
+from schema.open.change import change_companion
 from schema.open.drafts import left_drafts
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
 from tests.atlas.tiny_atlas import write_tiny_atlas
@@ -38,7 +38,7 @@ def annotated_path(path: Path, tiny_path: Path) -> Path:
 
 def annotate_l0n1(path: Path) -> None:
     """Anna has looked at key L0N1 as the tiny atlas shows it."""
-    with changing(ANNOTATIONS, path) as con:
+    with change_companion(ANNOTATIONS, path) as con:
         con.execute(LOOK)
         for rank, position, token_id, before, token in ((1, 3, 3, "The cat", " sat"), (2, 9, 3, "The dog", " sat"), (3, 2, 2, "The", " cat")):
             con.execute("INSERT INTO annotations.annotation_item VALUES (0, ?, ?, ?, FALSE, ?, ?)", (rank, position, token_id, before, token))
@@ -139,7 +139,7 @@ def test_a_new_rank_alone_is_not_stale(path: Path) -> None:
 def test_a_change_that_fails_leaves_nothing(path: Path) -> None:
     annotate_l0n1(path)
     before = ANNOTATIONS.path(path).read_bytes()
-    with pytest.raises(duckdb.Error), changing(ANNOTATIONS, path) as con:
+    with pytest.raises(duckdb.Error), change_companion(ANNOTATIONS, path) as con:
         con.execute("DELETE FROM annotations.annotation; SELECT no_such_column")
     assert ANNOTATIONS.path(path).read_bytes() == before
     assert sorted(p.name for p in path.parent.glob("tiny*")) == ["tiny.annotations.duckdb", "tiny.duckdb"]
@@ -149,7 +149,7 @@ def test_a_change_that_fails_leaves_nothing(path: Path) -> None:
 def test_what_a_change_that_died_left_behind_is_no_hindrance(path: Path) -> None:
     begun = "import os\nfrom atlas.beside.annotations import ANNOTATIONS\nfrom schema.open import change\n"
     begun += "change.put_in_place = lambda *_: os._exit(9)\n"
-    code = f"{begun}with change.changing(ANNOTATIONS, {str(path)!r}) as con:\n    con.execute({LOOK!r})"
+    code = f"{begun}with change.change_companion(ANNOTATIONS, {str(path)!r}) as con:\n    con.execute({LOOK!r})"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
     assert left_drafts(ANNOTATIONS.path(path))
     assert n_annotations(path) == 0
@@ -166,7 +166,7 @@ def test_of_two_threads_that_change_them_the_second_waits(path: Path) -> None:
 
     def change(_: int) -> None:
         begun.wait(10)
-        with changing(ANNOTATIONS, path) as writer:
+        with change_companion(ANNOTATIONS, path) as writer:
             writer.execute(counted)
 
     with ThreadPoolExecutor(4) as threads:
@@ -179,7 +179,7 @@ def test_of_two_threads_that_change_them_the_second_waits(path: Path) -> None:
 def test_an_open_atlas_is_no_hindrance_and_keeps_what_it_has(annotated_path: Path) -> None:
     with atlas.open(annotated_path) as a:
         n = a.sql("SELECT count(*) FROM annotations.annotation").item()
-        with changing(ANNOTATIONS, annotated_path) as con:
+        with change_companion(ANNOTATIONS, annotated_path) as con:
             con.execute("DELETE FROM annotations.annotation")
         assert a.sql("SELECT count(*) FROM annotations.annotation").item() == n > 0
     assert n_annotations(annotated_path) == 0

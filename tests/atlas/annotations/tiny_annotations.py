@@ -11,7 +11,7 @@ updates   miner  update 2 of layer 0 (corpus 0), 4 tokens, syntactic 1-4, the fi
 from pathlib import Path
 
 from atlas.beside.annotations import ANNOTATIONS
-from schema.open.change import changing
+from schema.open.change import change_companion
 
 WHEN = "2026-01-02 03:04:05+00"
 
@@ -40,7 +40,7 @@ TOKENS = {"key": (1, 2, 3, 5, 9), "value": (1, 2, 3, 4, 5), "random_vector": (4,
 
 
 def write_tiny_annotations(atlas_path: Path) -> None:
-    with changing(ANNOTATIONS, atlas_path) as con:
+    with change_companion(ANNOTATIONS, atlas_path) as con:
         pattern_id = 0
         for i, (subject, corpus, layer, item, annotator, n, patterns) in enumerate(LOOKS):
             look = (i, subject, corpus, layer, item, n, annotator, annotator == "miner", "ww", WHEN)

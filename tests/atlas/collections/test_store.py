@@ -14,9 +14,9 @@ import pytest
 import atlas
 from atlas import AtlasError
 from atlas.beside.collections import COLLECTIONS, keeping, members
-from atlas.beside.collections.filtering import within
+from atlas.beside.collections.filtering import restrict_to_collection
 from schema.open import store
-from schema.open.change import changing
+from schema.open.change import change_companion
 from schema.open.drafts import left_drafts
 from tests.atlas.tiny_atlas import write_tiny_atlas
 
@@ -77,10 +77,10 @@ def test_a_collection_is_a_table_that_joins_with_the_atlas(path: Path) -> None:
 def test_a_collection_narrows_any_statement_and_keeps_its_order(path: Path) -> None:
     add(path, "three", "L0N1", "L2N3", "L1N0")
     with atlas.open(path) as a:
-        sql = within("SELECT layer, neuron FROM neuron ORDER BY layer DESC, neuron;", ["layer", "neuron"], "THREE")
+        sql = restrict_to_collection("SELECT layer, neuron FROM neuron ORDER BY layer DESC, neuron;", ["layer", "neuron"], "THREE")
         assert a.sql(sql).rows() == [(2, 3), (1, 0), (0, 1)]
         with pytest.raises(AtlasError, match="these have token"):
-            within("FROM x", ["token"], "three")
+            restrict_to_collection("FROM x", ["token"], "three")
 
 
 @pytest.mark.thorough
@@ -94,7 +94,7 @@ def test_what_was_added_from_another_model_is_no_member_here(path: Path) -> None
         assert "collections: 1 of another model than this atlas's, left out here and kept in their file" in a.status().notes
         assert a.in_collection("old").is_empty()
         assert a.sql("FROM neuron SEMI JOIN collections.in_collection('old') USING (layer, neuron)").is_empty()
-        assert a.sql(within("FROM neuron", ["layer", "neuron"], "old")).is_empty()
+        assert a.sql(restrict_to_collection("FROM neuron", ["layer", "neuron"], "old")).is_empty()
         assert a.collect("old", ["L0N1"], by="bea") == 1
         with pytest.raises(AtlasError, match="L1N1: not in old, from this model"):
             keeping.remove(path, "old", [members.component("L1N1")])
@@ -198,7 +198,7 @@ def test_what_a_change_that_died_left_behind_is_no_hindrance(path: Path) -> None
     add(path, "x", "L0N1")
     begun = "import os\nfrom atlas.beside.collections import COLLECTIONS\nfrom schema.open import change\n"
     begun += "change.put_in_place = lambda *_: os._exit(9)\n"
-    code = f"{begun}with change.changing(COLLECTIONS, {str(path)!r}) as con:\n    con.execute('DELETE FROM collections.collection_member')"
+    code = f"{begun}with change.change_companion(COLLECTIONS, {str(path)!r}) as con:\n    con.execute('DELETE FROM collections.collection_member')"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
     assert left_drafts(COLLECTIONS.path(path))
     assert len(rows_of(path, "x")) == 1
@@ -238,7 +238,7 @@ def test_a_file_of_another_release_is_read_and_one_of_another_version_refused(pa
     with pytest.raises(AtlasError, match=r"tiny\.collections\.duckdb has version 7; this is activation-atlas for collections of version 1"):
         atlas.open(path)
     before = COLLECTIONS.path(path).read_bytes()
-    with pytest.raises(AtlasError, match="has version 7"), changing(COLLECTIONS, path):
+    with pytest.raises(AtlasError, match="has version 7"), change_companion(COLLECTIONS, path):
         pass
     assert COLLECTIONS.path(path).read_bytes() == before
 

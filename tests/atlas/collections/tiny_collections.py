@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from atlas.beside.collections import COLLECTIONS
-from schema.open.change import changing
+from schema.open.change import change_companion
 
 WHEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -20,7 +20,7 @@ MEMBERS = [
 
 def write_tiny_collections(path: Path) -> None:
     """As rows, so that what adds them is not needed."""
-    with changing(COLLECTIONS, path) as con:
+    with change_companion(COLLECTIONS, path) as con:
         con.execute("INSERT INTO collections.collection VALUES (0, 'cats', 'what sees cats', 'anna', ?), (3, 'Vidé (2)', '', 'bert', ?)", [WHEN, WHEN])
         for member in MEMBERS:
             con.execute("INSERT INTO collections.collection_member VALUES (0, ?, ?, ?, ?, ?, ?, ?, ?, '', 'anna', 'ww', ?)", [*member, WHEN])

@@ -12,7 +12,7 @@ import atlas
 from atlas.beside.experiments import EXPERIMENTS
 from atlas.beside.experiments.inserting import Model, model_of
 from atlas.beside.experiments.rules import fault
-from atlas.beside.experiments.store import put, save
+from atlas.beside.experiments.store import insert_checked_rows, save
 from atlas.cli.main import cli
 from schema.audits import companion_audits
 from schema.errors import AtlasError
@@ -97,7 +97,7 @@ def test_what_breaks_a_rule_is_not_saved(model: Model, name: str, made: Callable
     with closing(open_writer(":memory:")) as con:
         attach_blank(con, EXPERIMENTS)
         with pytest.raises(AtlasError, match=f"the experiment was not saved, for it breaks a rule: .*[(]{name}: "):
-            put(con, 0, arrow(rows), model)
+            insert_checked_rows(con, 0, arrow(rows), model)
 
 
 @pytest.mark.thorough

@@ -20,7 +20,7 @@ from atlas.beside.experiments import EXPERIMENTS, inserting, store
 from atlas.beside.experiments.store import add, remove, save
 from atlas.cli.main import cli
 from atlas.live.saving import save_answer
-from schema.open.change import changing
+from schema.open.change import change_companion
 from schema.open.store import open_writer
 from tests.atlas.experiments.looking import ids, rewritten
 from tests.atlas.experiments.tiny_experiments import ARMS, BASE, arrow, experiment, live, suppression, tables, tracing, with_arms
@@ -57,7 +57,7 @@ def test_both_files_beside_one_atlas(full_path: Path, tiny_path: Path) -> None:
             a.sql("SELECT count(*) FROM experiments.arm AS e CROSS JOIN annotations.annotation AS a WHERE e.experiment_id = 0", own_process=True).item() == 60
         )
     assert save(full_path, arrow(live())) == 6
-    with changing(ANNOTATIONS, full_path) as con:
+    with change_companion(ANNOTATIONS, full_path) as con:
         con.execute("DELETE FROM annotations.pattern_match")
     assert ids(full_path) == list(range(7))
 

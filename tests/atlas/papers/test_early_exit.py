@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import atlas
-from atlas.papers.early_exit import CLUSTER_RULES, OTHER_RULES, dominant_sub_updates, early_exit, is_taught, score
-from atlas.papers.exit_classifiers import classified, first_exit
+from atlas.papers.early_exit import CLUSTER_RULES, OTHER_RULES, dominant_sub_updates, early_exit, score, training_mask
+from atlas.papers.exit_classifiers import first_exit, predict_classes
 from atlas.papers.traced import Examples, read_examples
 from schema.errors import AtlasError
 
@@ -35,7 +35,7 @@ def test_where_an_example_saturates_and_by_what() -> None:
         before=[[7, 7, 7], [7, 7, 5], [1, 1, 1], [1, 7, 7]],
         clusters=[[[0]] * 3] * 4,
     )
-    assert examples.saturated_at.tolist() == [0, 2, 2, 1]
+    assert examples.saturation_layers.tolist() == [0, 2, 2, 1]
     # the first had it before its FFN, and so had the last: attention brought it
     assert examples.is_event.tolist() == [False, True, True, False]
 
@@ -99,7 +99,7 @@ def test_first_exit_is_the_last_layer_when_none_wants_to() -> None:
 
 def test_accuracy_and_layers_saved_by_hand() -> None:
     examples = made(after=[[7, 7, 7], [1, 7, 7]], before=[[1, 7, 7], [1, 1, 7]], clusters=[[[1]] * 3] * 2, sequence=[0, 1])
-    taught = is_taught(examples, 0)
+    taught = training_mask(examples, 0)
     asked_tops = examples.after[~taught][0]
     accuracy, saved = score(lambda _, asked: np.zeros(len(asked.final), int), examples, 0)
     assert (accuracy, saved) == (float(asked_tops[0] == 7), 2.0)
@@ -107,7 +107,7 @@ def test_accuracy_and_layers_saved_by_hand() -> None:
 
 def test_no_sequence_is_on_both_sides() -> None:
     examples = random_examples(0)._replace(sequence=np.repeat(np.arange(12), 5))
-    taught = is_taught(examples, 3)
+    taught = training_mask(examples, 3)
     assert set(examples.sequence[taught]) | set(examples.sequence[~taught]) == set(range(12))
     assert not set(examples.sequence[taught]) & set(examples.sequence[~taught])
     assert taught.sum() == 30
@@ -117,8 +117,8 @@ def test_a_classifier_learns_what_can_be_learned_and_repeats_what_it_alone_was_t
     rng = np.random.default_rng(0)
     known, unknown = rng.normal(size=(800, 4)), rng.normal(size=(400, 4))
     known[:, 3] = 1.0  # never varies, so it says nothing whatever it is later
-    assert (classified(known, (known[:, 0] > 0) * 1, unknown) == (unknown[:, 0] > 0)).mean() > 0.9
-    assert classified(known, np.full(800, 4), unknown).tolist() == [4] * 400
+    assert (predict_classes(known, (known[:, 0] > 0) * 1, unknown) == (unknown[:, 0] > 0)).mean() > 0.9
+    assert predict_classes(known, np.full(800, 4), unknown).tolist() == [4] * 400
 
 
 def test_oracle_and_never_bound_the_others() -> None:
@@ -136,7 +136,7 @@ def test_examples_are_those_of_the_tiny_atlas(a: atlas.Atlas) -> None:
     assert examples.final.tolist() == [3, 5, 6]
     assert examples.before.tolist() == [[2, 2, 10], [5, 5, 2], [7, 7, 6]]
     assert examples.after.tolist() == [[2, 3, 3], [5, 2, 5], [6, 6, 6]]
-    assert examples.saturated_at.tolist() == [1, 2, 0]
+    assert examples.saturation_layers.tolist() == [1, 2, 0]
     assert examples.is_event.tolist() == [True, True, True]
     # layer grows the stream: (1, 0), (2, 0), (3, 0) for the first
     assert examples.states[0].tolist() == [[1, 0], [2, 0], [3, 0]]

@@ -11,7 +11,7 @@ import atlas
 from atlas.cli.paper import PAPERS as OFFERED
 from atlas.papers.catalogue import PAPERS
 from atlas.papers.make import make_item
-from atlas.papers.needs import NEEDS, missing
+from atlas.papers.needs import NEEDS, describe_unmet_need
 from atlas.papers.printed import caption, comparison
 from tests.atlas.papers.rows import ANNOTATED, CHOICES, ITEMS, rows_of
 from tests.atlas.tiny_atlas import write_tiny_atlas
@@ -62,7 +62,7 @@ def test_an_item_names_its_question_its_needs_and_columns_that_exist(a: atlas.At
     item = ITEMS[name]
     assert item.heading and item.sql
     assert item.needs and set(item.needs) <= set(NEEDS)
-    columns = list(item.asked.columns) if item.asked else rows_of(a, item).columns
+    columns = list(item.resolved_question.columns) if item.resolved_question else rows_of(a, item).columns
     assert rows_of(a, item).columns == columns
     assert set(item.columns) <= set(columns)
     assert len(set(item.columns.values())) == len(item.columns)
@@ -74,7 +74,7 @@ def test_what_is_missing_is_of_a_corpus_only_where_it_is_made_from_one(need: str
         con.execute("ATTACH ':memory:' AS experiments; CREATE TABLE experiments.experiment (kind TEXT, status TEXT)")
         con.execute("CREATE TABLE run (run_id INTEGER, kind TEXT, status TEXT, corpus_id INTEGER, settings JSON, seed BIGINT)")
         con.execute("CREATE TABLE model (name TEXT); CREATE TABLE corpus (corpus_id INTEGER, name TEXT, source JSON, split TEXT, revision TEXT)")
-        assert (missing(con, "x.duckdb", [need], 1) or "").startswith(said)
+        assert (describe_unmet_need(con, "x.duckdb", [need], 1) or "").startswith(said)
 
 
 @pytest.mark.parametrize("name", ["geva2021_fig10", "geva2021_fig4"])

@@ -10,8 +10,8 @@ import pytest
 import atlas
 from atlas.beside.retrieval import RETRIEVALS
 from atlas.papers.khandelwal2020_charts import ngrams, weights
-from atlas.papers.needs import missing
-from atlas.papers.retrieved import chosen, mixtures
+from atlas.papers.needs import describe_unmet_need
+from atlas.papers.retrieved import choose_retrieval, mixtures
 from schema.errors import AtlasError
 from tests.atlas.papers.rows import ITEMS, rows_of
 
@@ -69,9 +69,9 @@ def test_a_retrieval_of_keys_that_the_atlas_has_no_more_is_not_shown(copy: Path)
         con.execute("UPDATE key_file SET sha256 = 'other' WHERE corpus_id = 1")
     with atlas.open(copy) as a:
         said = "no retrieval over keys that this atlas has: `atlas retrieve x.duckdb --store 0 --tune 1 --test 2`"
-        assert missing(a.con, "x.duckdb", ITEMS["khandelwal2020_fig4"].needs, None) == said
+        assert describe_unmet_need(a.con, "x.duckdb", ITEMS["khandelwal2020_fig4"].needs, None) == said
         with pytest.raises(AtlasError, match="no retrieval of keys that this atlas has"):
-            chosen(a, None)
+            choose_retrieval(a, None)
         for name in ("khandelwal2020_fig4", "khandelwal2020_fig7"):
             with pytest.raises(AtlasError, match="no retrieval 0; .* of another text"):
                 ITEMS[name].ask(a, {"retrieval": 0})
@@ -85,7 +85,7 @@ def test_a_retrieval_that_there_is_not_is_answered_with_those_that_are(a: atlas.
 
 def test_the_need_is_of_the_corpora_of_the_retrieval(a: atlas.Atlas) -> None:
     needs = ITEMS["khandelwal2020_table1"].needs
-    assert missing(a.con, "x.duckdb", needs, 1) is None
-    assert missing(a.con, "x.duckdb", needs[-1:], 5) == (
+    assert describe_unmet_need(a.con, "x.duckdb", needs, 1) is None
+    assert describe_unmet_need(a.con, "x.duckdb", needs[-1:], 5) == (
         "no retrieval over keys that this atlas has of corpus 5: `atlas retrieve x.duckdb --store 0 --tune 1 --test 2`"
     )

@@ -77,13 +77,13 @@ def test_hashes_are_equal_where_32_tokens_are_however_documents_are_read(con: du
 def test_what_is_read_at_once_does_not_grow_with_the_corpus(con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:
     """And documents without a position that is asked for are not read."""
     read: list[int] = []
-    rolling = copies.rolling
+    rolling = copies.rolling_hashes
 
     def counted(tokens: np.ndarray, documents: np.ndarray) -> np.ndarray:
         read.append(len(tokens))
         return rolling(tokens, documents)
 
-    monkeypatch.setattr(copies, "rolling", counted)
+    monkeypatch.setattr(copies, "rolling_hashes", counted)
     monkeypatch.setattr(copies, "SPAN", 60)
     ids = np.array(list(contexts(con)))
     copies.context_hashes(con, CORPUS, ids)

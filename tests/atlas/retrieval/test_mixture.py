@@ -6,7 +6,7 @@ from math import exp, inf, log
 import numpy as np
 import pytest
 
-from atlas.beside.retrieval.mixture import WEIGHTS, Choice, Shares, choose, median_nearest, perplexities, shares, tried
+from atlas.beside.retrieval.mixture import WEIGHTS, Choice, Shares, choose, median_nearest, parameter_grid, perplexities, shares
 from atlas.beside.retrieval.search import Neighbours
 from schema.errors import AtlasError
 
@@ -55,9 +55,9 @@ def test_a_temperature_of_1_leaves_one_neighbour_where_distances_are_large() -> 
     sharp, scaled = shares(rows, np.array([4]), [(3, 1.0), (3, 100.0)])
     assert sharp.next_token_prob[0] < 1e-12
     assert scaled.next_token_prob[0] > 0.5
-    assert {temperature for _, temperature in tried(8, 100.0)} == {3.0, 10.0, 30.0, 100.0, 300.0, 1000.0}
-    assert sorted({k for k, _ in tried(512, 1.0)}) == [8, 64, 256, 512]
-    assert sorted({k for k, _ in tried(3, 1.0)}) == [3]
+    assert {temperature for _, temperature in parameter_grid(8, 100.0)} == {3.0, 10.0, 30.0, 100.0, 300.0, 1000.0}
+    assert sorted({k for k, _ in parameter_grid(512, 1.0)}) == [8, 64, 256, 512]
+    assert sorted({k for k, _ in parameter_grid(3, 1.0)}) == [3]
 
 
 def test_without_weight_the_perplexity_is_the_models() -> None:

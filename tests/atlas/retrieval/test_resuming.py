@@ -73,14 +73,14 @@ def path(made: Path, tmp_path: Path) -> Path:
 def counting() -> Iterator[list[int]]:
     """Queries of each batch that is searched in this process."""
     found: list[int] = []
-    measured = search.measured
+    measured = search.select_nearest
 
     def counted(store: search.Store, queries: search.Queries, candidates: np.ndarray, k: int) -> Neighbours:
         found.append(len(queries.keys))
         return measured(store, queries, candidates, k)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(search, "measured", counted)
+        patched.setattr(search, "select_nearest", counted)
         patched.setattr(search, "QUERIES_AT_ONCE", AT_ONCE)
         yield found
 

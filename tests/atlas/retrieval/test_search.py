@@ -21,7 +21,7 @@ def found(store: Store, keys: np.ndarray, k: int, documents: np.ndarray | None =
     def texts(of: np.ndarray) -> np.ndarray:
         return of
 
-    propose = compressed.proposed(store, texts, Progress(disable=True)) if is_compressed else every_entry(store, texts)
+    propose = compressed.build_proposer(store, texts, Progress(disable=True)) if is_compressed else every_entry(store, texts)
     return neighbours(store, queries, k, propose, lambda _: None)
 
 
@@ -121,7 +121,7 @@ def test_a_compressed_index_proposes_nearly_all_and_its_distances_are_exact(tmp_
 
 def test_an_index_has_a_list_for_every_forty_entries(tmp_path: Path) -> None:
     store = store_of(tmp_path, np.random.default_rng(0).normal(size=(120, 2)), np.arange(120), np.arange(120))
-    assert compressed.built(store, Progress(disable=True)).nlist == 3
+    assert compressed.build_index(store, Progress(disable=True)).nlist == 3
 
 
 def test_codes_have_the_most_bytes_that_divide_a_key() -> None:

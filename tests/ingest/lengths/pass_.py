@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ingest.passes.base import Basis, Probe, Recording, RecordingPass, Text, flag
+from ingest.passes.base import Basis, CostSample, Recording, RecordingPass, Text, flag
 
 if TYPE_CHECKING:
     from ingest.request import Request
@@ -22,16 +22,16 @@ class StateLength(RecordingPass):
 
         return Recording(basis.request.weights_settings(), lambda run_id: length_recorder)
 
-    def rows(self, probe: Probe) -> dict[str, int]:
+    def rows(self, probe: CostSample) -> dict[str, int]:
         return {"state_length": probe.model.n_layers * probe.seen.n_positions if probe.seen else 0}
 
-    def seconds(self, probe: Probe) -> float:
+    def seconds(self, probe: CostSample) -> float:
         from ingest.recorders.reading import read_batch
-        from ingest.timing import timed
+        from ingest.timing import measure_seconds
         from tests.ingest.lengths.recorder import LengthRecorder
 
         batch = probe.batch
-        seconds = timed(lambda: list(read_batch(probe.model, [(LengthRecorder(probe.model.n_layers), None)], batch)))
+        seconds = measure_seconds(lambda: list(read_batch(probe.model, [(LengthRecorder(probe.model.n_layers), None)], batch)))
         each = seconds / sum(len(s.token_ids) for s in batch)
         return each * probe.seen.n_positions if probe.seen else 0.0
 
