@@ -30,10 +30,6 @@ class Link:
     room: str
     query: tuple[tuple[str, str], ...] = ()
 
-    def with_(self, **values: Value) -> "Link":
-        """Link to the same view with other values; None takes a parameter away."""
-        return link(self.room, **{**dict(self.query), **values})
-
 
 def link(room: str, /, **query: Value) -> Link:
     """Link to a view. A list becomes its words with commas between them. A parameter may have any name, as those of an address do."""

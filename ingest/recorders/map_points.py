@@ -11,7 +11,7 @@ from ingest.model.models import Model
 from ingest.recorders.layout import EPOCHS, place_points, principal
 from ingest.recorders.plans import Basis, CostSample, Plan, Work
 from ingest.recorders.reads import neighbours, states_of, traced_positions
-from ingest.recorders.values import N_NEIGHBOURS, nearest
+from ingest.recorders.values import N_NEIGHBOURS, find_neighbours
 from ingest.text.survey import select_by_hash
 from ingest.timing import fastest_seconds
 from ingest.workers.pool import Job, job
@@ -31,7 +31,7 @@ def state_rows(model: Model, site: str, run_id: int, seed: int, positions: np.nd
     """Build the rows of the states at a site of every layer, [n_layers, positions, d_model] float32, all placed in one plane."""
     n_layers = len(states)
     units = torch.stack([normalize(torch.from_numpy(layer), dim=1) for layer in states]).to(model.device)
-    cosines, indices = (np.concatenate(part) for part in zip(*(nearest(layer, [units]) for layer in range(n_layers)), strict=True))
+    cosines, indices = (np.concatenate(part) for part in zip(*(find_neighbours(layer, [units]) for layer in range(n_layers)), strict=True))
     xy = place_points(indices, cosines, principal(units.__getitem__, n_layers), seed)
     columns = {"neuron": pa.nulls(len(xy), pa.int32()), "position_id": np.tile(positions, n_layers)}
     return point_rows(site, run_id, np.repeat(np.arange(n_layers), len(positions)), columns, xy)
@@ -71,10 +71,10 @@ class Map(Work):
     def seconds(self, probe: CostSample) -> float:
         """Estimate the seconds: the descent takes as long for every point, and the states are compared with each other first."""
         units = normalize(probe.model.values(0)[:PROBED], dim=1)
-        cosines, indices = nearest(0, [units.unsqueeze(0)])
+        cosines, indices = find_neighbours(0, [units.unsqueeze(0)])
         start = principal(lambda _: units, 1)
         point = fastest_seconds(lambda: place_points(indices, cosines, start, 0)) / len(units)
-        pair = fastest_seconds(lambda: nearest(0, [units.unsqueeze(0)])) / len(units) ** 2
+        pair = fastest_seconds(lambda: find_neighbours(0, [units.unsqueeze(0)])) / len(units) ** 2
         return point * (probe.model.n_layers * probe.model.d_ffn + n_states(probe)) + pair * n_states(probe) ** 2
 
 

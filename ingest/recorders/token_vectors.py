@@ -48,7 +48,7 @@ def space_of(model: Model, name: str, token_ids: np.ndarray) -> Space:
 
 def vector_tables(space: Space, part: slice) -> dict[str, pa.Table]:
     """Rows of `token_vector` and `token_neighbour` for some of the tokens."""
-    cosines, rows = nearest(space, part)
+    cosines, rows = find_neighbours(space, part)
     raw = cosine_similarity(space.vectors[part][:, None], space.vectors[rows], dim=-1)
     ids = space.token_ids[part]
     n, k = rows.shape
@@ -74,7 +74,7 @@ def vector_tables(space: Space, part: slice) -> dict[str, pa.Table]:
     }
 
 
-def nearest(space: Space, part: slice) -> tuple[Tensor, Tensor]:
+def find_neighbours(space: Space, part: slice) -> tuple[Tensor, Tensor]:
     """Of each of some tokens the N_NEIGHBOURS others of the largest centred cosine: cosines and rows of the space, [n of the part, k]."""
     first, k = part.start, min(N_NEIGHBOURS, len(space.token_ids) - 1)
     found = []

@@ -46,7 +46,7 @@ def weight_tables(model: Model, layer: int, unit_values: list[Tensor]) -> dict[s
     return {
         "neuron": pa.table({name: empty if c is None else c for name, c in columns.items()}),
         "value_token": pa.concat_tables([token_rows(layer, direction, joined) for direction in ("promoted", "suppressed")]),
-        "value_neighbour": neighbour_rows(layer, *nearest(layer, unit_values), len(values)),
+        "value_neighbour": neighbour_rows(layer, *find_neighbours(layer, unit_values), len(values)),
     }
 
 
@@ -93,7 +93,7 @@ def units_of(model: Model, layers: list[int], device: torch.device) -> Tensor:
     return found
 
 
-def nearest(layer: int, unit_values: list[Tensor]) -> tuple[np.ndarray, np.ndarray]:
+def find_neighbours(layer: int, unit_values: list[Tensor]) -> tuple[np.ndarray, np.ndarray]:
     """Find the N_NEIGHBOURS values with the largest cosine to each of a layer's: cosines and flat indices, [d_ffn, N_NEIGHBOURS]."""
     mine = [values for run in unit_values for values in run][layer]
     d_ffn, n = len(mine), sum(len(run) for run in unit_values) * len(mine)

@@ -27,11 +27,6 @@ def test_a_link_as_text(link: links.Link, address: str) -> None:
     assert links.address(link, "217a624a") == f"{address}{'&' if '?' in address else '?'}of=217a624a"
 
 
-def test_values_of_a_link_are_changed_and_taken_away() -> None:
-    view = links.prediction(8, open="L1")
-    assert links.address(view.with_(open=None, head="L1H0")) == "/prediction?position=8&head=L1H0"
-
-
 def test_rows_lead_to_their_neuron_else_to_their_head_else_to_their_position() -> None:
     assert links.of_row({"layer": 3, "neuron": 17, "position_id": 5}) == links.neuron(3, 17)
     assert links.of_row({"layer": 3, "head": 1, "position_id": 5}) == links.head(3, 1)

@@ -133,7 +133,7 @@ def head_note(card: Row | None, behaviours: Sequence[Row]) -> str:
     return " ".join(said) or "Nothing is known of it yet."
 
 
-def nearest(row: Row) -> str:
+def describe_nearest(row: Row) -> str:
     """Describe what the nearest head has in common with this one and what not, from the first row of the question nearest_heads."""
     return (
         f"{Head(row['layer'], row['head'])} is nearest: {row['n_compared']} of its mean weights differ by {row['distance']:.3f} on average from this head's, "

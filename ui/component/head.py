@@ -78,7 +78,7 @@ def neighbours(where: Head) -> None:
     if found.frame.is_empty():
         blocks.explain_empty(*UNMEASURED)
         return
-    st.text(front.nearest(found.frame.row(0, named=True)))
+    st.text(front.describe_nearest(found.frame.row(0, named=True)))
     blocks.table(found, "nearest_heads", height=460)
 
 

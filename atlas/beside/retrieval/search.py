@@ -94,7 +94,7 @@ def every_entry(store: Store, texts: Texts) -> Propose:
             keys = block.keys - shift
             for rows, kept in comparable_rows(queries.documents, texts(block.document_ids)):
                 if len(kept):
-                    found = nearest(keys if len(kept) == len(keys) else keys[kept], shifted[rows], k + MORE)
+                    found = search_exactly(keys if len(kept) == len(keys) else keys[kept], shifted[rows], k + MORE)
                     best.add_result_subset(rows, found[0], np.where(found[1] < 0, NOWHERE, kept[found[1]] + block.first))
             advance(len(keys))
         best.finalize()
@@ -103,7 +103,7 @@ def every_entry(store: Store, texts: Texts) -> Propose:
     return propose
 
 
-def nearest(keys: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def search_exactly(keys: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Distances and rows of the nearest keys, [n, k], nearest first; fewer where there are fewer."""
     index = faiss.IndexFlatL2(keys.shape[1])
     index.add(keys)

@@ -51,7 +51,7 @@ def find_files(spec: str, form: str | None) -> list[Path]:
     else:
         paths = unique_paths(found for found in map(Path, matches(str(path))) if found.is_file())
     if not paths:
-        raise AtlasError(f"no file matches {spec!r}{_nearest(path)}")
+        raise AtlasError(f"no file matches {spec!r}{_suggest_nearest(path)}")
     for found in paths:
         if not os.access(found, os.R_OK):
             raise AtlasError(f"corpus {spec!r}: no permission to read {found}")
@@ -92,7 +92,7 @@ def unique_paths(paths: Iterable[Path]) -> list[Path]:
     return sorted(by_file.values())
 
 
-def _nearest(path: Path) -> str:
+def _suggest_nearest(path: Path) -> str:
     if has_magic(str(path.parent)):
         return ""
     if not path.parent.is_dir():
