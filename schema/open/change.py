@@ -39,6 +39,15 @@ SELECT q.schema_name, 'sequence', q.sequence_name, true FROM duckdb_sequences() 
 """
 """Every column of every table, and whether the table has one that is computed; and every sequence, of which this release has none."""
 
+WITH_COLUMN = """
+SELECT t.table_name
+FROM duckdb_tables() AS t
+INNER JOIN duckdb_columns() AS c ON t.table_oid = c.table_oid AND t.database_oid = c.database_oid
+WHERE t.database_name = ? AND c.column_name = ?
+ORDER BY t.table_name
+"""
+"""Stored tables of a database that have a column."""
+
 ONE_AT_A_TIME = Lock()
 """Changes by threads of one process, whose file DuckDB opens once: the second waits for the first."""
 
@@ -83,6 +92,13 @@ def insert_rows(con: duckdb.DuckDBPyConnection, table: str, rows: "pa.Table", **
         con.execute(f"INSERT INTO {table} BY NAME SELECT {''.join(f'{value:d} AS {name}, ' for name, value in ids.items())}r.* FROM new_rows AS r")
     finally:
         con.unregister("new_rows")
+
+
+def next_id(con: duckdb.DuckDBPyConnection, database: str, column: str) -> int:
+    """Draw the id of a new row: above all that any table has, so that rows of a stranger's that wait for a parent are not taken for the new row's."""
+    found = con.execute(WITH_COLUMN, [database, column]).fetchall()
+    largest = " UNION ALL ".join(f"SELECT max({column}) AS id FROM {database}.{table}" for (table,) in found)
+    return int(con.execute(f"SELECT coalesce(max(l.id), -1) + 1 FROM ({largest}) AS l").fetchall()[0][0])
 
 
 def unwritten_error(target: Path, error: Exception) -> AtlasError:

@@ -150,3 +150,38 @@ def test_texts_of_an_earlier_release_are_the_same_up_to_its_first_piece_of_a_cha
     change(path, f"UPDATE token SET text = '{here}' WHERE token_id = (SELECT p.token_id FROM position AS p WHERE p.position_id = 0)")
     with atlas.open(path) as a:
         assert a.sql("SELECT m.text FROM collections.collection_member AS m WHERE m.kind = 'position'").height == (not is_other)
+
+
+def test_rows_that_wait_for_a_parent_are_not_taken_for_a_new_ones(path: Path) -> None:
+    """A stranger's rows of the next id, in each file whose rows hang on others."""
+    with closing(open_writer(ANNOTATIONS.path(path))) as con:
+        (annotation_id,) = con.execute("SELECT max(annotation_id) + 1 FROM annotation").fetchall()[0]
+        con.execute("INSERT INTO pattern VALUES (1000, ?, 'semantic', 'a stranger says')", [annotation_id])
+        con.execute("INSERT INTO pattern_match SELECT 1001, r.range FROM range(1, 3) AS r")
+    with closing(open_writer(COLLECTIONS.path(path))) as con:
+        (collection_id,) = con.execute("SELECT max(collection_id) + 1 FROM collection").fetchall()[0]
+        con.execute("INSERT INTO collection_member SELECT m.* REPLACE (? AS collection_id) FROM collection_member AS m", [collection_id])
+    with atlas.open(path) as a:
+        key = Address("key", 0, 0, 1)
+        ranks = tuple(item.rank for item in read_shown_items(a.con, [key])[key])
+        assert add(a.con, path, key, "zoe", Pattern("shallow", "hers", ranks)) == 1
+        assert keeping.add(a.con, path, "hers", [members.position(2)], by="zoe") == (1, 0)
+    with atlas.open(path) as a:
+        assert a.sql(
+            "SELECT p.description, m.rank FROM annotations.annotation JOIN annotations.pattern AS p USING (annotation_id) "
+            "JOIN annotations.pattern_match AS m USING (pattern_id) WHERE annotator = 'zoe'"
+        ).rows() == [("hers", rank) for rank in ranks]
+        assert a.in_collection("hers").height == 1
+
+
+def test_a_model_that_a_file_holds_many_times_is_not_joined_as_often(path: Path) -> None:
+    """10,000,000,000 pairs, which would not end, where both files hold a row 100,000 times."""
+    many = 100_000
+    with closing(open_writer(path)) as con:
+        con.execute(f"INSERT INTO model SELECT m.* FROM (FROM model LIMIT 1) AS m, range({many})")
+    with closing(open_writer(ANNOTATIONS.path(path))) as con:
+        con.execute(
+            f"INSERT INTO annotation SELECT m.* REPLACE ((1000 + r.range)::INTEGER AS annotation_id) FROM (FROM annotation LIMIT 1) AS m, range({many}) AS r"
+        )
+    with atlas.open(path) as a:
+        assert a.sql("SELECT count(*) FROM annotations.annotation").item() == many + len(LOOKS)

@@ -8,7 +8,7 @@ import polars as pl
 
 from atlas.beside.annotations.subjects import Address, Annotation, Pattern
 from atlas.cursors import fetch_rows
-from schema.open.change import insert_rows
+from schema.open.change import insert_rows, next_id
 
 MINER = "miner"
 """The annotator of what the program proposes; no person may be called so."""
@@ -66,15 +66,11 @@ def remove(con: duckdb.DuckDBPyConnection, annotation_ids: Iterable[int]) -> Non
 
 def insert(con: duckdb.DuckDBPyConnection, annotations: Iterable[Annotation], annotator: str, weights_sha256: str) -> None:
     """Add annotations, with ids after those there are. `con` is that of store.changing."""
-    first = {key: next_id(con, key) for key in ("annotation", "pattern")}
-    rows = as_rows(annotations, annotator, weights_sha256, first["annotation"], first["pattern"])
+    annotation_id, pattern_id = (next_id(con, "annotations", column) for column in ("annotation_id", "pattern_id"))
+    rows = as_rows(annotations, annotator, weights_sha256, annotation_id, pattern_id)
     for table, lines in rows.items():
         if lines:
             insert_rows(con, f"annotations.{table}", pl.DataFrame(lines, infer_schema_length=None).to_arrow())
-
-
-def next_id(con: duckdb.DuckDBPyConnection, table: str) -> int:
-    return int(con.execute(f"SELECT coalesce(max({table}_id), -1) + 1 FROM annotations.{table}").fetchall()[0][0])
 
 
 def as_rows(

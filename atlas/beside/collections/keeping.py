@@ -15,7 +15,7 @@ from atlas.beside.collections.members import Member, texts
 from atlas.cursors import fetch_rows
 from atlas.naming import normalise_name
 from schema.errors import AtlasError, what_there_is
-from schema.open.change import change_companion, change_companion_with_atlas, insert_rows
+from schema.open.change import change_companion, change_companion_with_atlas, insert_rows, next_id
 
 LONGEST_NOTE = 2_000
 """Characters."""
@@ -78,11 +78,12 @@ def find_or_make_collection(writer: duckdb.DuckDBPyConnection, name: str, note: 
         if note:
             writer.execute("UPDATE collections.collection SET note = ? WHERE collection_id = ?", [note, collection_id])
         return int(collection_id)
-    ((n, last),) = fetch_rows(writer, "SELECT count(*), coalesce(max(collection_id), -1) FROM collections.collection")
+    ((n,),) = fetch_rows(writer, "SELECT count(*) FROM collections.collection")
     if n >= MOST_COLLECTIONS:
         raise AtlasError(f"there are {n:,} collections, and a file holds at most {MOST_COLLECTIONS:,}: remove one, or add to one")
-    writer.execute("INSERT INTO collections.collection VALUES (?, ?, ?, ?, ?)", [last + 1, name, note, by, datetime.now(UTC)])
-    return int(last) + 1
+    collection_id = next_id(writer, "collections", "collection_id")
+    writer.execute("INSERT INTO collections.collection VALUES (?, ?, ?, ?, ?)", [collection_id, name, note, by, datetime.now(UTC)])
+    return collection_id
 
 
 def insert(writer: duckdb.DuckDBPyConnection, collection_id: int, first: int, members: Iterable[tuple[Member, str]], said: dict[str, str]) -> None:

@@ -24,9 +24,8 @@ position_there AS (
 SELECT
     m.collection_id,
     m.number,
-    if(w.weights_sha256 IS NULL, 'model', 'text') AS reason
+    if(coalesce(m.weights_sha256 IN (SELECT w.weights_sha256 FROM model AS w), FALSE), 'text', 'model') AS reason
 FROM collections.collection_member AS m
-LEFT JOIN model AS w ON m.weights_sha256 = w.weights_sha256
 LEFT JOIN position_there AS t ON m.collection_id = t.collection_id AND m.number = t.number
-WHERE w.weights_sha256 IS NULL OR (m.kind = 'position' AND NOT coalesce(t.is_there, FALSE))
+WHERE NOT coalesce(m.weights_sha256 IN (SELECT w.weights_sha256 FROM model AS w), FALSE) OR (m.kind = 'position' AND NOT coalesce(t.is_there, FALSE))
 ORDER BY m.collection_id, m.number;

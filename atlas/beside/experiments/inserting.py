@@ -61,7 +61,8 @@ def model_of(path: Path | str) -> Model:
     with closing(open_reader(path)) as con:
         return Model(
             con.sql("SELECT m.weights_sha256, m.n_layers, m.d_ffn, m.n_heads FROM model AS m").to_arrow_table(),
-            con.sql("SELECT t.token_id, t.text FROM token AS t").to_arrow_table(),
+            # once each, whatever the file holds: the rows are joined
+            con.sql("SELECT t.token_id, min(t.text) AS text FROM token AS t GROUP BY t.token_id").to_arrow_table(),
         )
 
 

@@ -11,7 +11,7 @@ import duckdb
 from atlas.beside.experiments import EXPERIMENTS
 from atlas.beside.experiments.inserting import Model, insert, keep_texts, model_of, require_size
 from schema.errors import AtlasError, what_there_is
-from schema.open.change import change_companion, change_companion_with_atlas
+from schema.open.change import change_companion, change_companion_with_atlas, next_id
 from schema.open.opening import open_with_beside
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ def save(path: Path | str, tables: "Mapping[str, pa.Table]") -> int:
     model = model_of(path)
 
     def add_whole(con: duckdb.DuckDBPyConnection) -> int:
-        (experiment_id,) = con.execute("SELECT coalesce(max(e.experiment_id), -1) + 1 FROM experiments.experiment AS e").fetchall()[0]
+        experiment_id = next_id(con, "experiments", "experiment_id")
         insert_checked_rows(con, experiment_id, tables, model)
-        return int(experiment_id)
+        return experiment_id
 
     return change_file(path, add_whole)
 

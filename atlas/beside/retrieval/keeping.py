@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from atlas.beside.retrieval import RETRIEVALS
 from schema.errors import AtlasError
-from schema.open.change import change_companion, insert_rows
+from schema.open.change import change_companion, insert_rows, next_id
 from schema.open.others import differ
 
 SAME = (
@@ -23,7 +23,6 @@ THERE = (
     f"WHERE {' AND '.join(f'r.{name} IS NOT DISTINCT FROM ${name}' for name in SAME)} ORDER BY r.retrieval_id LIMIT 1"
 )
 EARLIER = "SELECT count(*) FROM retrievals.retrieval AS r WHERE r.store_sha256 = $store_sha256 AND r.test_sha256 = $test_sha256"
-NEXT = "SELECT coalesce(max(r.retrieval_id) + 1, 0) FROM retrievals.retrieval AS r"
 SHARED = {"position_text": "position_id", "token_text": "token_id"}
 """Tables whose rows several retrievals share, by what they are of."""
 
@@ -49,7 +48,7 @@ def find_kept(con: duckdb.DuckDBPyConnection, row: Mapping[str, object]) -> Kept
 def keep(path: Path, row: Mapping[str, object], tables: Mapping[str, pa.Table]) -> KeptRetrieval:
     """Add a retrieval to the file beside the atlas. Raises what `change_companion` does, with the file as it was."""
     with change_companion(RETRIEVALS, path) as con:
-        (retrieval_id,) = con.execute(NEXT).fetchall()[0]
+        retrieval_id = next_id(con, "retrievals", "retrieval_id")
         (n_earlier,) = con.execute(EARLIER, {name: row[name] for name in ("store_sha256", "test_sha256")}).fetchall()[0]
         whole = {**row, "retrieval_id": retrieval_id, "n_earlier_tests": n_earlier, "versions": json.dumps(row["versions"])}
         con.execute(f"INSERT INTO retrievals.retrieval ({', '.join(whole)}) VALUES ({', '.join('?' * len(whole))})", list(whole.values()))

@@ -1,11 +1,18 @@
 -- retrievals with another model's weights, or of keys of texts that the atlas does not hold
+WITH
+judged AS (
+    SELECT
+        r.retrieval_id,
+        coalesce(r.weights_sha256 IN (SELECT m.weights_sha256 FROM model AS m), FALSE) AS is_of_model,
+        (r.store_corpus_id, r.store_sha256) IN (SELECT (s.corpus_id, s.sha256) FROM datastore AS s)
+        AND (r.tune_corpus_id, r.tune_sha256) IN (SELECT (v.corpus_id, v.sha256) FROM datastore AS v)
+        AND (r.test_corpus_id, r.test_sha256) IN (SELECT (t.corpus_id, t.sha256) FROM datastore AS t) AS is_of_text
+    FROM retrievals.retrieval AS r
+)
+
 SELECT
-    r.retrieval_id,
-    if(m.weights_sha256 IS NULL, 'model', 'text') AS reason
-FROM retrievals.retrieval AS r
-LEFT JOIN model AS m ON r.weights_sha256 = m.weights_sha256
-LEFT JOIN datastore AS s ON r.store_corpus_id = s.corpus_id AND r.store_sha256 = s.sha256
-LEFT JOIN datastore AS v ON r.tune_corpus_id = v.corpus_id AND r.tune_sha256 = v.sha256
-LEFT JOIN datastore AS t ON r.test_corpus_id = t.corpus_id AND r.test_sha256 = t.sha256
-WHERE m.weights_sha256 IS NULL OR s.sha256 IS NULL OR v.sha256 IS NULL OR t.sha256 IS NULL
-ORDER BY r.retrieval_id;
+    j.retrieval_id,
+    if(NOT j.is_of_model, 'model', 'text') AS reason
+FROM judged AS j
+WHERE NOT j.is_of_model OR NOT j.is_of_text
+ORDER BY j.retrieval_id;

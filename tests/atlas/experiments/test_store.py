@@ -45,6 +45,16 @@ def test_an_atlas_without_experiments_answers_with_no_rows(path: Path) -> None:
     assert not EXPERIMENTS.path(path).exists()
 
 
+def test_parts_that_wait_for_an_experiment_are_not_taken_for_a_new_ones(path: Path) -> None:
+    first = begun(path)
+    with closing(open_writer(EXPERIMENTS.path(path))) as con:
+        con.execute("INSERT INTO part BY NAME SELECT ? AS experiment_id, r.range::INTEGER AS part, 'done' AS name FROM range(3) AS r", [first + 1])
+    second = begun(path)
+    assert second == first + 2
+    with atlas.open(path) as a:
+        assert a.sql(f"SELECT count(*) FROM experiments.part WHERE experiment_id = {second}").item() == 0
+
+
 @pytest.mark.thorough
 def test_both_files_beside_one_atlas(full_path: Path, tiny_path: Path) -> None:
     shutil.copy(ANNOTATIONS.path(tiny_path), ANNOTATIONS.path(full_path))

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 # by its old name, as distributions have it that were made for an earlier release
-from schema.beside import Companion
+from schema.beside import Beside
 
 FOLDER = Path(__file__).parent
-TRIALS = Companion(
+TRIALS = Beside(
     name="trials",
     version=3,
     label="trial_schema",
