@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from atlas.beside.retrieval.resuming import forget
+from ingest.recorders.key_entries import remove_drafts
 from ingest.store.committer import lock_work_folder, remove_work
 from ingest.store.doctor import find_aside_path
-from ingest.store.lost_keys import remove_drafts
 from schema.errors import AtlasError
 from schema.open.locks import hold_lock_file
 from tests.rooms import PACKAGES, ROOT

@@ -86,7 +86,7 @@ def run(path: Path | str, spec: Spec, *, model: str | None = None, device: str =
 def carry_out(world: ExperimentContext, spec: Spec, plan: Plan, tell: Tell) -> ExperimentResult:
     kept, n, notes = store(), len(plan.parts), {}
     row = experiment_row(world.model, spec, plan)
-    begun = kept.unfinished(world.path, row)
+    begun = kept.find_unfinished(world.path, row)
     experiment_id, done = begun if begun is not None else (kept.save(world.path, first_tables(row, plan)), frozenset())
     for place, part in enumerate(plan.parts):
         if place in done:

@@ -86,11 +86,10 @@ class Engine:
         tell = limit_time(LONGEST, tell)
         from ingest.acting.generation import require_room
         from ingest.live.apart import PredictionAttribution
-        from ingest.live.arms import arm_tables
         from ingest.live.continuing import generation_table
         from ingest.live.outcomes import outcome_tables
         from ingest.live.prompt import copy_prompt_per_arm, cut_prompt, prompt_tables, require_few
-        from ingest.live.record import record_tables
+        from ingest.live.record import arm_tables, record_tables
         from ingest.live.tracing import n_runs, read_prompts, resolved_arms, traced_tables
 
         if asked.weights_sha256 != model.weights_sha256:

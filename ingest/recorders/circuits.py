@@ -2,13 +2,18 @@
 
 from collections.abc import Iterable
 
+import numpy as np
+import pyarrow as pa
+from torch import Tensor
+
+from ingest.model.folding import folded_heads
 from ingest.model.models import Model
 from ingest.model.token_states import TokenStates
-from ingest.recorders.composition import composition_rows
+from ingest.recorders.composition import composition_rows, ov_write_factor, readings, squares
 from ingest.recorders.directions import N_DIRECTIONS, N_ENDS, direction_tables
 from ingest.recorders.distances import Distances, are_named, distance_settings, distances_of, read_context
-from ingest.recorders.head_rows import head_tables
 from ingest.recorders.plans import Basis, CostSample, Plan, Work
+from ingest.recorders.spectra import eigenvalue_rows, own_first_shares, ratio, spectra
 from ingest.recorders.virtual_weights import N_KEPT, virtual_weight_tables
 from ingest.store.register import settings_of
 from ingest.timing import measure_seconds
@@ -16,6 +21,13 @@ from ingest.workers.memory import apply_mmap_threshold, trim_heap
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker
 from schema.terms import COMPOSITIONS, HEAD_CIRCUITS, HEAD_SIDES, HEAD_SPECTRA, TAILS
+
+N_SOURCES = 500
+"""Tokens over which head.own_first_share is taken."""
+
+
+LARGEST = 2**31 - 1
+"""Of what an INTEGER holds: a wider window sees as much."""
 
 MAPPED = 1 << 22
 """Bytes from which an array is mapped: of a model of 1B parameters most have 8 to 33 MB, and leave a heap of holes between the rows of a layer."""
@@ -80,3 +92,32 @@ def circuit_tables(model: Model, layer: int, states: TokenStates, distances: Dis
     # products with the vocabulary leave 0.6 GB in the heap of a model of 1B parameters, in which those of neurons find no room
     trim_heap()
     return tables | virtual_weight_tables(model, layer)
+
+
+def head_tables(model: Model, layer: int, states: TokenStates) -> dict[str, pa.Table]:
+    """Rows of `head` and `head_eigenvalue` of one layer."""
+    heads = folded_heads(model, layer)
+    found = spectra(heads, states, layer)
+    n, window = model.n_heads, model.architecture.attention.window(model.hf.config, layer)
+    ratios = {name: ratio(values).astype(np.float32) for name, values in found.items()}
+    columns = {
+        "layer": np.full(n, layer, np.int16),
+        "head": np.arange(n, dtype=np.int16),
+        "kv_head": (np.arange(n) // (n // model.n_kv_heads)).astype(np.int16),
+        "window_size": pa.array([window and min(window, LARGEST)] * n, pa.int32()),
+        "qk_norm": lengths(readings(heads, heads.w_q, heads.w_k)["k"]),
+        "ov_norm": lengths(ov_write_factor(heads)),
+        "bias_norm": heads.constant.norm(dim=-1).cpu().numpy(),
+        "copying_token": ratios["ov_token"],
+        "copying_effective": ratios["ov_effective"],
+        "copying_uncentred": ratios["uncentred"],
+        "stream_ratio": ratios["stream"],
+        "matching": ratios["matching"],
+        "own_first_share": own_first_shares(heads, states, layer, N_SOURCES),
+    }
+    return {"head": pa.table(columns), "head_eigenvalue": eigenvalue_rows(layer, {name: found[name] for name in HEAD_SPECTRA})}
+
+
+def lengths(products: Tensor) -> np.ndarray:
+    """Frobenius norm of each, [n, …, …] to [n] float32."""
+    return squares(products).sqrt().float().cpu().numpy()

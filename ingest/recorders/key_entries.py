@@ -1,12 +1,17 @@
 """The keys of a text, recorded while it is read: the state that the last FFN reads at every position that a token follows, and that token.
 
 Khandelwal et al. 2020, section 2: a key is the context's representation, its value the token that follows. The site is that of their table 5.
+
+Where files of keys that an atlas names are gone, cut or not its own, their shards are taken back, so that the run goes on with them.
 """
 
 import os
+import re
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,13 +22,20 @@ from ingest.model.models import Model
 from ingest.recorders.base import Batch, ResumableRecorder
 from ingest.recorders.plans import Basis, CostSample, Recording, Text, Work
 from ingest.recorders.reading import n_tokens, read_batch
-from ingest.store.lost_keys import remove_drafts, reset_lost_shards
 from ingest.store.register import find_run
+from ingest.store.transaction import transaction
+from ingest.text.survey import Span
 from ingest.timing import fastest_seconds
 from ingest.workers.worker import Progress, Tables, Worker
 from schema.durable import put_in_place
 from schema.errors import AtlasError
 from schema.key_files import KEY_DTYPE, KEY_SITE, file_sha256, keys_folder
+
+FILES = "SELECT f.first_position_id, f.name, f.sha256 FROM key_file AS f WHERE f.corpus_id = ? ORDER BY f.first_position_id"
+
+
+DRAFT = re.compile(r"\.\d+\.parquet\.\d+\.tmp")
+"""What ingest/recorders/key_entries.py calls a file that it writes."""
 
 ROW_GROUP_BYTES = 2**23
 """Of the keys of a row group: whoever reads a file holds one at a time."""
@@ -129,3 +141,24 @@ class Keys(Work):
 
 def key_recorder(worker: Worker, folder: Path, corpus_id: int, min_index: int) -> KeyRecorder:
     return KeyRecorder(worker.model, folder, corpus_id, min_index)
+
+
+def remove_drafts(folder: Path) -> None:
+    """Remove what processes that were killed had begun to write."""
+    for path in folder.glob(".*.tmp"):
+        if DRAFT.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+
+
+def reset_lost_shards(con: duckdb.DuckDBPyConnection, folder: Path, corpus_id: int, run_id: int, spans: Sequence[Span]) -> None:
+    """Take the shards of lost files out of a run of a corpus, which then runs again. folder: of the files. Every file is read once."""
+    files = con.execute(FILES, [corpus_id]).fetchall()
+    lost = [first for first, name, sha256 in files if not (folder / name).is_file() or file_sha256(folder / name) != sha256]
+    if not lost:
+        return
+    with transaction(con):
+        for first in lost:
+            shard_id = next(span.shard_id for span in spans if span.first_position_id <= first < span.first_position_id + span.n_positions)
+            con.execute("DELETE FROM key_file WHERE corpus_id = ? AND first_position_id = ?", [corpus_id, first])
+            con.execute("DELETE FROM shard WHERE run_id = ? AND shard_id = ?", [run_id, shard_id])
+        con.execute("UPDATE run SET status = 'running', finished_at = NULL WHERE run_id = ?", [run_id])

@@ -1,6 +1,12 @@
-"""Rows of the table `word`: words with their labels, and the tokens at which the model has read them."""
+"""Rows of the table `word`: words with their labels, and the tokens at which the model has read them.
 
+A text without labels is cut at white space, as the question word_surprisal cuts it, in sentences by the rule of ingest/text/sentences.py.
+"""
+
+import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +18,18 @@ from ingest.request import Request
 from ingest.text.conllu import AlignedFile
 from ingest.text.labelled import IDS_PER_CHARACTER, Word, covered_tokens, places, read_end, word_ids
 from ingest.text.parts import documents_of_spans
-from ingest.text.separated import split_words
+from ingest.text.sentences import sentence_starts
 from ingest.text.sequences import ID_BITS, CutDocument
 from ingest.text.tagger import PREFIX, pipeline, source, tag_words
 from ingest.timing import fastest_seconds
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker
 from schema.key_files import file_sha256
+
+WORD = re.compile(r"\S+")
+
+LOOK_AHEAD = 4
+"""Characters of the next sentence on which it depends whether one ends."""
 
 LABELS = ("pos", "tag", "relation", "entity")
 SCHEMA = pa.schema(
@@ -153,3 +164,10 @@ def tagger(request: Request) -> str | None:
 
 def file(request: Request) -> Path:
     return Path(request.options["words"])
+
+
+def split_words(text: str, read: int) -> list[Word]:
+    """Find the words that begin in the first `read` characters. Punctuation stays with the word that it is written with."""
+    starts = sentence_starts(text[: read + LOOK_AHEAD])
+    words = takewhile(lambda m: m.start() < read, WORD.finditer(text))
+    return [Word(m.start(), m.end(), bisect_right(starts, m.start()) - 1, None, None, None, None, None) for m in words]

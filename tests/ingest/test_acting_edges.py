@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ingest.acting.acting import apply_arms
-from ingest.acting.edges import BlockedEdges, with_edges
+from ingest.acting.acting import BlockedEdges, apply_arms, with_edges
 from ingest.acting.edits import AssignedArm
 from ingest.acting.places import shape_of
 from ingest.model.eager import use_eager_attention

@@ -12,7 +12,7 @@ from ingest.acting.edits import AssignedArm
 from ingest.acting.places import shape_of
 from ingest.acting.suppression import PlannedArm
 from ingest.experiments import suppressing
-from ingest.live import arms
+from ingest.live import record
 from ingest.live.tracing import TracedPrompt
 from ingest.model.hooks import record_layers
 from ingest.model.models import Model
@@ -48,7 +48,7 @@ def test_the_value_that_is_kept_is_the_one_that_was_put_in(dtype: torch.dtype, u
     noise = {"site": "resid_post", "layer": 1, "op": "noise", "value": 1.001, "seed": 0, "positions": [3]}
     arm = resolved(model, coefficient("set", 1.001), noise)
     assert coefficient_under(model, arm) == pytest.approx(used, rel=1e-7)
-    kept = arms.arm_tables(TracedPrompt((arm,), (False,), NONE, NONE), dtype)
+    kept = record.arm_tables(TracedPrompt((arm,), (False,), NONE, NONE), dtype)
     # noise is drawn and multiplied in float32
     assert kept["arm_change"]["value"].to_pylist() == pytest.approx([used, 1.001], rel=1e-7)
     assert '"value":1.001' in kept["arm"]["interventions"][1].as_py()
@@ -67,7 +67,7 @@ def test_a_value_that_is_rounded_away_is_kept_as_what_changed_nothing(op: str) -
     value = {"scale": 1.0001, "add": 1e-9}[op]
     arm = resolved(model, coefficient(op, value))
     assert coefficient_under(model, arm) == coefficient_under(model, ())
-    (row,) = arms.arm_tables(TracedPrompt((arm,), (True,), NONE, NONE), model.dtype)["arm_change"].to_pylist()
+    (row,) = record.arm_tables(TracedPrompt((arm,), (True,), NONE, NONE), model.dtype)["arm_change"].to_pylist()
     assert row["value"] == {"scale": 1, "add": 0}[op]
 
 

@@ -96,7 +96,12 @@ def test_a_batch_that_does_not_fit_is_counted_once(which: type, layer: int, most
 
 @pytest.mark.parametrize(
     ("module", "failing", "call", "is_late"),
-    [(scan, "count_bins", 2, False), (torch_keys, "merged", 5, False), (torch_keys, "preceding", 6, False), (torch_keys, "preceding", 2, True)],
+    [
+        (scan, "count_bins", 2, False),
+        (torch_keys, "merge_candidates", 5, False),
+        (torch_keys, "preceding_levels", 6, False),
+        (torch_keys, "preceding_levels", 2, True),
+    ],
 )
 def test_memory_may_run_out_within_the_reductions(module: ModuleType, failing: str, call: int, is_late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the histogram of layer 1; in the first and the last of three parts of layers 2 and 1; where much was seen before, in layer 1 when layer 2 comes."""

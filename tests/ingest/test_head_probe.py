@@ -8,8 +8,7 @@ import torch
 
 from ingest.model.models import Model
 from ingest.recorders import probes, reading
-from ingest.recorders.copying import CopyingRecorder, raised_logits
-from ingest.recorders.probes import probe_sequences, probe_tables, start_tokens
+from ingest.recorders.probes import CopyingRecorder, probe_sequences, probe_tables, raised_logits, start_tokens
 from schema.errors import AtlasError
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.head_oracle import check, copied, expected, plain_losses

@@ -12,7 +12,7 @@ from sklearn.manifold import trustworthiness
 from ingest.cli import ingest as command
 from ingest.recorders import map_points
 from ingest.recorders import map_points as layouts
-from ingest.recorders.layout import place_points, principal
+from ingest.recorders.map_points import place_points, principal
 from schema.audits import run_audits
 from schema.open.store import open_reader
 from tests.ingest.test_run import TEXT, checksums, ingest, saved

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 import atlas
-from ingest.recorders.linear_probe import L2, codelength, evaluate_probe, fit_class_probs
-from ingest.recorders.low_rank import FactoredWeights, fit_factors
+from ingest.recorders.linear_probe import L2, FactoredWeights, codelength, evaluate_probe, fit_class_probs, fit_factors
 from schema.audits import run_audits
 from schema.open.store import open_writer
 from tests.exact.tiny import asked, run

@@ -121,7 +121,7 @@ class TypeStates:
     def __init__(self, types: np.ndarray) -> None:
         self.types = types
 
-    def of(self, _: object, position_ids: np.ndarray) -> np.ndarray:
+    def states_at(self, _: object, position_ids: np.ndarray) -> np.ndarray:
         found: np.ndarray = np.eye(12, dtype=np.float32)[self.types[position_ids]]
         return found
 

@@ -29,7 +29,7 @@ def written(scores: list[float]) -> ScoredContinuations:
 def test_prompts_are_not_chosen_by_what_the_base_made_of_them() -> None:
     """Those on which the base is over would fall by themselves: here a score is as often lost as won, and nothing is."""
     assay = SuppressionTrial(NONE, NONE, CLUSTERS, NONE, NONE, NONE, 0, NONE, NONE, 0)
-    vars(assay)["of_base"] = written([0.75, 0.25, 0.75, 0.25])
+    vars(assay)["base_continuations"] = written([0.75, 0.25, 0.75, 0.25])
     over, score = assay.differences(1, written([0.25, 0.75, 0.25, 0.75]))
     for row in (over, score):
         assert (row["n_pairs"], row["n_clusters"], row["difference"], row["low"], row["high"]) == (4, 2, 0, None, None)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import atlas
+from ingest.recorders.word_rows import split_words
+from ingest.text.probed_words import COMMONEST, bin_of, commonest
 from ingest.text.sentences import sentence_starts
-from ingest.text.separated import split_words
-from ingest.text.told_labels import COMMONEST, bin_of, commonest
 from schema.audits import run_audits
 from schema.errors import AtlasError
 from schema.open.store import open_reader

@@ -5,8 +5,8 @@ from hashlib import sha256
 
 import pytest
 
+from ingest.acting.acting import require_one_replacement
 from schema.errors import AtlasError
-from schema.interventions.compose import require_one_replacement
 from schema.interventions.intervention import Intervention
 from schema.interventions.parse import arm_of, parse_arm
 from schema.interventions.resolve import MOST_CHANGES, Shape, arm_sha256, canonical_json, resolve
