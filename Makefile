@@ -117,6 +117,7 @@ lint: .venv/.installed-dev ## formatters and linters, in check mode
 	$(BIN)/sqlfluff lint $(SQL)
 	$(BIN)/lint-imports
 	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_names.py
 
 format: .venv/.installed-dev ## format Python and SQL in place
 	$(BIN)/ruff check --fix .
