@@ -46,7 +46,7 @@ def open(path: "Path | str", *, memory: str = "4GB") -> "Atlas":
 
 
 def __getattr__(name: str) -> Any:
-    """`atlas.Atlas` on demand: DuckDB and polars are imported when an atlas is opened, not before."""
+    """Give `atlas.Atlas` on demand, so that DuckDB and polars are imported when an atlas is opened, not before."""
     if name == "Atlas":
         from atlas.api import Atlas
 

@@ -27,7 +27,7 @@ class Head(NamedTuple):
 
 
 def parse_address(text: str) -> Neuron | Head:
-    """'L3N17' → Neuron(3, 17), 'L3H7' → Head(3, 7), in either case. Raises AtlasError for anything else."""
+    """Parse an address, in either case: 'L3N17' → Neuron(3, 17), 'L3H7' → Head(3, 7). Raises AtlasError for anything else."""
     match = re.fullmatch(r"L(\d{1,9})([NH])(\d{1,9})", str(text).strip(), re.ASCII | re.IGNORECASE)
     if match is None:
         raise AtlasError(
@@ -39,14 +39,14 @@ def parse_address(text: str) -> Neuron | Head:
 
 
 def parse_neuron(text: str) -> Neuron:
-    """As parse_address, of a neuron alone. Raises AtlasError for the address of a head."""
+    """Parse the address of a neuron, as parse_address does. Raises AtlasError for the address of a head."""
     if isinstance(found := parse_address(text), Head):
         raise AtlasError(f"{found} is an attention head, and a neuron was asked for, such as L{found.layer}N17; `atlas show {found}` shows the head")
     return found
 
 
 def parse_head(text: str) -> Head:
-    """As parse_address, of a head alone. Raises AtlasError for the address of a neuron."""
+    """Parse the address of a head, as parse_address does. Raises AtlasError for the address of a neuron."""
     if isinstance(found := parse_address(text), Neuron):
         raise AtlasError(f"{found} is a neuron, and an attention head was asked for, such as L{found.layer}H7; `atlas show {found}` shows the neuron")
     return found

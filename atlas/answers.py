@@ -32,7 +32,7 @@ def read_answer(con: duckdb.DuckDBPyConnection, name: str, *args: object, **kwar
 
 
 def explain_no_rows(con: duckdb.DuckDBPyConnection, path: Path, q: Question) -> str:
-    """Why a question has no rows, as far as that is for want of a run, or of what lies beside the atlas at `path`; '' where it is not."""
+    """Explain why a question has no rows, as far as that is for lack of a run, or of what lies beside the atlas at `path`; '' where it is not."""
     if run := missing_run(con, q.sql):
         return f"because this atlas has no {run} run: `{ingest_command(con, path, run)}`"
     if later := unknown_tables(con, q.sql):
@@ -48,7 +48,7 @@ def other_command(kind: Companion, q: Question) -> str:
 
 
 def explain_empty_statement(con: duckdb.DuckDBPyConnection, path: Path, sql: str) -> str:
-    """Why a typed statement has no rows, as far as that is for what its questions are asked for or for want of a run; '' where it is not.
+    """Explain why a typed statement has no rows, as far as that is due to the arguments of its questions or a missing run; '' where it is not.
 
     A statement reads questions as tables, which cannot refuse their arguments.
     """

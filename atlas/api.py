@@ -75,7 +75,7 @@ class Atlas:
         return result.frame
 
     def questions(self) -> pl.DataFrame:
-        """One row per question: name, how to call it, title, source paper and section, grain."""
+        """List the questions, one row each: name, how to call it, title, source paper and section, grain."""
         rows = [{"question": q.name, "call": q.signature, "title": q.title, "source": q.source, "grain": ", ".join(q.grain)} for q in questions().values()]
         return pl.DataFrame(rows)
 
@@ -88,13 +88,13 @@ class Atlas:
         return read_status(self.con, self.path)
 
     def neuron(self, address: str) -> Card:
-        """Everything short about one neuron: `a.neuron("L3N17")`. Raises AtlasError for a malformed or unknown address."""
+        """Read everything short about one neuron: `a.neuron("L3N17")`. Raises AtlasError for a malformed or unknown address."""
         layer, neuron = parse_neuron(address)
         check_arguments(self.con, {"layer": layer, "neuron": neuron})
         return read_card(self.con, layer, neuron)
 
     def head(self, address: str) -> HeadCard:
-        """Everything short about one attention head: `a.head("L3H7")`. Raises AtlasError for a malformed or unknown address."""
+        """Read everything short about one attention head: `a.head("L3H7")`. Raises AtlasError for a malformed or unknown address."""
         layer, head = parse_head(address)
         check_arguments(self.con, {"layer": layer, "head": head})
         return read_head_card(self.con, self.path, layer, head)
@@ -112,7 +112,7 @@ class Atlas:
         return keeping.add(self.con, self.path, name, found, by=by, note=note)[0]
 
     def live(self) -> "Live":
-        """Prompts through the atlas's own model: `a.live().trace("The city council met")`. A process of its own holds it; the first prompt starts that."""
+        """Open the atlas's own model for prompts: `a.live().trace("The city council met")`. A process of its own holds it; the first prompt starts that."""
         from atlas.live import Live  # with Arrow, which an atlas is opened without
 
         return Live(self.con, self.path)

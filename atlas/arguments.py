@@ -26,7 +26,7 @@ MOST_BITS = 127
 
 
 def bind(q: Question, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
-    """Arguments by parameter name, defaults filled in, as plain Python values. Raises AtlasError with the signature."""
+    """Bind arguments to a question's parameters, by name, defaults filled in, as plain Python values. Raises AtlasError with the signature."""
     try:
         bound = signature(q).bind(*args, **kwargs)
     except TypeError as error:
@@ -52,7 +52,7 @@ def convert_value(q: Question, p: Parameter, value: object) -> object:
 
 
 def to_integer(value: object) -> int:
-    """Python's and numpy's integers; True is no number here."""
+    """Convert an integer of Python or numpy to int; True is no number here."""
     if isinstance(value, bool):
         raise TypeError
     number = index(value)  # type: ignore[arg-type]
@@ -62,7 +62,7 @@ def to_integer(value: object) -> int:
 
 
 def to_float(value: object) -> float:
-    """Python's and numpy's numbers; True is no number here."""
+    """Convert a number of Python or numpy to float; True is no number here."""
     if isinstance(value, bool | str):
         raise TypeError
     return float(value)  # type: ignore[arg-type]

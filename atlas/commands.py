@@ -102,12 +102,12 @@ def ingest_command(con: duckdb.DuckDBPyConnection, path: Path, pass_name: str, c
 
 
 def is_safe_to_paste(options: object) -> bool:
-    """Whether all of it is text: whoever sent an atlas named its model and its text, and a terminal takes some characters for commands of its own."""
+    """Tell whether options are all text: whoever sent an atlas named its model and its text, and a terminal takes some characters for commands of its own."""
     return isinstance(options, str) and options.isprintable() and len(options) <= LONGEST
 
 
 def text_options(name: str, source: object, split: str, revision: str | None, swept: object, seed: int | None) -> list[str]:
-    """Options of `atlas ingest` that read a text as it was read, and sweep it as it was swept, if it was."""
+    """List the options of `atlas ingest` that read a text as it was read, and sweep it as it was swept, if it was."""
     of: dict[str, object] = {"split": split, **settings_of(source)}
     kind = str(of.get("kind"))
     found = [word for suite in suites(of) for word in ("--suite", suite)] or ["--corpus", "-" if kind == "stdin" else name]
@@ -127,5 +127,5 @@ def suites(of: Mapping[str, object]) -> list[str]:
 
 
 def changed_options(of: Mapping[str, object], defaults: Mapping[str, object]) -> list[str]:
-    """Options for the settings that are not what is taken without them."""
+    """List the options for the settings that differ from the defaults, which are taken without them."""
     return [word for name, usual in defaults.items() if of.get(name) not in (usual, None) for word in (f"--{name.replace('_', '-')}", str(of[name]))]

@@ -29,14 +29,14 @@ def text_columns(description: Sequence[tuple]) -> list[str]:
 
 
 def holds_text_type(kind: object) -> bool:
-    """Whether a DuckDB type is one of TEXT_TYPES or one that no dictionary of Python's can be, or has one within."""
+    """Tell whether a DuckDB type is one of TEXT_TYPES or one that no Python dictionary can be, or has one within."""
     name = getattr(kind, "id", None)
     within = kind.children if name in NESTED else ()  # type: ignore[attr-defined]
     return name in TEXT_TYPES or is_no_dictionary(name, within) or any(holds_text_type(part) for _, part in within)
 
 
 def is_no_dictionary(name: str | None, within: Sequence[tuple]) -> bool:
-    """Whether a structure has two fields of one name, as `row(1, 2)` has none of any, or a map has keys that are lists or structures."""
+    """Tell whether a structure has two fields of one name (`row(1, 2)` has two of none), or a map has keys that are lists or structures."""
     if name == "map":
         return any(part == "key" and key.id in NESTED for part, key in within)
     return name == "struct" and len({part for part, _ in within}) < len(within)
@@ -77,7 +77,7 @@ def own_cursor(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnec
 
 
 def fetch_rows(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = None) -> list[tuple]:
-    """All rows of one statement. Raises AtlasError with DuckDB's message if it fails."""
+    """Fetch all rows of one statement. Raises AtlasError with DuckDB's message if it fails."""
     with own_cursor(con) as cursor, translate_duckdb_errors():
         return cursor.execute(sql, parameters or None).fetchall()
 
@@ -90,7 +90,7 @@ def read_arrow(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Paramete
 
 
 def arrow_table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters) -> tuple["pa.Table", Sequence[tuple]]:
-    """Each version has one fast way: DuckDB 1 is slow for relations with parameters, DuckDB 2 copies twice after execute()."""
+    """Read an answer as Arrow, each version in its one fast way: DuckDB 1 is slow for relations with parameters, DuckDB 2 copies twice after execute()."""
     found = cursor.execute(sql, parameters or None) if IS_DUCKDB_1 else cursor.sql(sql, params=parameters or None)
     try:
         return found.to_arrow_table(BATCH), found.description
@@ -100,7 +100,7 @@ def arrow_table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Paramet
 
 @contextmanager
 def translate_duckdb_errors() -> Iterator[None]:
-    """DuckDB's errors in the words of ours."""
+    """Translate DuckDB's errors within the block into ours, in our words."""
     try:
         yield
     except duckdb.ConnectionException as error:

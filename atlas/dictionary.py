@@ -30,7 +30,7 @@ ORDER BY kind, c.database_name <> current_database(), c.table_oid, c.column_inde
 
 
 def describe(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
-    """One row per column: relation, kind (table or view), description, column, type, is_nullable, meaning."""
+    """Describe every column, one row each: relation, kind (table or view), description, column, type, is_nullable, meaning."""
     # without parameters, for which DuckDB imports pandas
     return fetch(con, COLUMNS.format(beside=", ".join(literal(kind.name) for kind in kinds())))
 

@@ -48,7 +48,7 @@ class Status:
     notes: list[str]
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values, for JSON."""
+        """Convert to plain values, for JSON."""
         model = self.model.to_dicts()
         return {
             "path": self.path,

@@ -30,7 +30,7 @@ def list_left_out(con: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
 
 
 def shut_files(path: Path) -> list[str]:
-    """Files beside the atlas that are somebody else's and shut to this user, each with what to ask for."""
+    """List files beside the atlas that belong to somebody else and are shut to this user, each with what to ask for."""
     files = (kind.file(path) for kind in kinds())
     said = "{} is left out, for it cannot be read by you: ask {} for `chmod --reference={} {}`"
     shut = [file for file in files if file.exists() and not is_readable(file)]
@@ -38,7 +38,7 @@ def shut_files(path: Path) -> list[str]:
 
 
 def orphaned_files(path: Path) -> list[str]:
-    """Files in the folder that are of no atlas there, where this one has none of their kind: it may have been renamed without them."""
+    """List files in the folder that belong to no atlas there, where this one has none of their kind: it may have been renamed without them."""
     found = []
     for kind in kinds():
         own, end = kind.path(path), f".{kind.name}.duckdb"

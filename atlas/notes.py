@@ -11,12 +11,12 @@ FEW = 30
 
 
 def notes(q: Question, frame: pl.DataFrame, arguments: Mapping[str, object]) -> list[str]:
-    """Sentences to read the rows with; none where there is nothing to say."""
+    """Write sentences to read the rows with; none where there is nothing to say."""
     return [note for note in (note_small_counts(q, frame), shortfall(q, frame, arguments)) if note]
 
 
 def note_small_counts(q: Question, frame: pl.DataFrame) -> str:
-    """Which rows rest on fewer than FEW; '' if none. A row over nothing shows that itself: what it would average is null."""
+    """Note how many rows rest on fewer than FEW; '' if none. A row over nothing shows that itself: what it would average is null."""
     if q.n not in frame.columns:
         return ""
     n_rows = int(frame[q.n].is_between(1, FEW - 1).sum())

@@ -80,7 +80,7 @@ def check_layer(con: duckdb.DuckDBPyConnection, layer: object) -> None:
 
 
 def check_state_layer(con: duckdb.DuckDBPyConnection, layer: object) -> None:
-    """Mean states are kept of some layers alone."""
+    """Raise AtlasError for a layer without mean states, which are kept of some layers alone."""
     layers = [kept for (kept,) in fetch_rows(con, "SELECT DISTINCT layer FROM token_state ORDER BY layer")]
     if layers and layer not in layers:
         raise AtlasError(f"no mean states of layer {layer}; they are kept of layers {', '.join(map(str, layers))}")
@@ -124,7 +124,7 @@ def check_traced(con: duckdb.DuckDBPyConnection, position_id: object) -> None:
 
 
 def select_traced(con: duckdb.DuckDBPyConnection, position_ids: Sequence[int]) -> set[int]:
-    """Those of the positions that are traced."""
+    """Select those of the positions that are traced."""
     return {
         i for (i,) in fetch_rows(con, "SELECT t.position_id FROM trace AS t WHERE list_contains($ids::BIGINT[], t.position_id)", {"ids": list(position_ids)})
     }
@@ -205,19 +205,19 @@ def missing_run(con: duckdb.DuckDBPyConnection, sql: str) -> str | None:
 
 
 def filling_passes(sql: str) -> dict[str, str]:
-    """Table → the pass that fills it, of those that a question reads and that a pass fills, in the order of tables."""
+    """Map each table that a question reads and that a pass fills to that pass, in the order of tables."""
     read = relations(sql)
     return {table: name for table, name in facts().filled_by.items() if name and table in read}
 
 
 def unknown_tables(con: duckdb.DuckDBPyConnection, sql: str) -> dict[str, str]:
-    """Table → the pass that fills it, of those that a question reads and that no shard of this atlas counts: its runs are older than they."""
+    """Map each table that a question reads and that no shard of this atlas counts to the pass that fills it: the runs are older than the table."""
     counted = {table for (table,) in fetch_rows(con, "SELECT DISTINCT unnest(json_keys(s.n_rows)) FROM shard AS s")}
     return {table: name for table, name in filling_passes(sql).items() if table not in counted}
 
 
 def unfilled_columns(con: duckdb.DuckDBPyConnection, sql: str) -> dict[str, str]:
-    """Column → the pass that fills it, of the columns that a question's SQL names and that have no value in any row: the runs are older than they."""
+    """Map each column that a question's SQL names and that has no value in any row to the pass that fills it: the runs are older than the column."""
     later = [(table, c, name) for table, columns in facts().added.items() for c, name in columns.items() if re.search(rf"\b{c}\b", sql)]
     empty = "SELECT 1 FROM {0} HAVING count(*) > 0 AND count({1}) = 0"
     return {c: name for table, c, name in later if fetch_rows(con, empty.format(table, c))}

@@ -10,10 +10,12 @@ import duckdb
 
 from atlas.cursors import fetch_rows
 from atlas.questions import questions
+from schema.open.kinds import kinds
 from schema.release import view_files
+from schema.table_facts import facts
 
-NAMES = {"BASE_TABLE": "table_name", "FUNCTION": "function_name"}
-"""Kind of node in DuckDB's parse → where it holds its name."""
+NAMES = {"BASE_TABLE": ("table_name", "schema_name", "catalog_name"), "FUNCTION": ("function_name", "schema", "catalog")}
+"""Kind of node in DuckDB's parse → where it holds its name, and before it those of its schema and database; one alone is taken for a schema."""
 
 
 @cache
@@ -33,7 +35,7 @@ def relations_of_statement(con: duckdb.DuckDBPyConnection, sql: str) -> set[str]
         parsed = json.loads(fetch_rows(con, "SELECT json_serialize_sql(?, skip_default := true)", [sql])[0][0])
     except RecursionError:
         return None
-    return None if parsed["error"] else with_theirs({name.lower() for name in names(parsed["statements"])})
+    return None if parsed["error"] else with_theirs(set(names(parsed["statements"])))
 
 
 def with_theirs(named: set[str]) -> set[str]:
@@ -46,16 +48,26 @@ def with_theirs(named: set[str]) -> set[str]:
 
 
 def relation_names(sql: str) -> set[str]:
-    return set(re.findall(r"(?:FROM|JOIN) (?:\w+\.)?(\w+)", sql))
+    return {in_database(database, name) for database, name in re.findall(r"(?:FROM|JOIN) (?:(\w+)\.)?(\w+)", sql)}
+
+
+def in_database(database: str, name: str) -> str:
+    """Put the database before a name if it is a companion's and the atlas has a table of the same name, as with experiments.attribution."""
+    return f"{database}.{name}" if name in facts().filled_by and database in {kind.name for kind in kinds()} else name
 
 
 def names(parsed: object) -> Iterator[str]:
-    """Of every table and function in a parsed statement, however deeply it is nested."""
-    return (part.get(key, "") for part in nodes_of(parsed) for kind, key in NAMES.items() if part.get("type") == kind)
+    """Yield the name of every table and function in a parsed statement, however deeply it is nested."""
+    return (
+        in_database((part.get(catalog) or part.get(schema, "")).lower(), part.get(key, "").lower())
+        for part in nodes_of(parsed)
+        for kind, (key, schema, catalog) in NAMES.items()
+        if part.get("type") == kind
+    )
 
 
 def nodes_of(parsed: object) -> Iterator[dict[str, Any]]:
-    """Every object of a parsed statement, however deeply it is nested."""
+    """Yield every object of a parsed statement, however deeply it is nested."""
     left = [parsed]
     while left:
         part = left.pop()

@@ -7,7 +7,7 @@ from atlas.questions import Question
 
 
 def statement(q: Question, arguments: Mapping[str, object]) -> str:
-    """`FROM top_triggers(3, 17, n := 10)`: what must be given in its place, the rest by name where it is not the default."""
+    """Write the call `FROM top_triggers(3, 17, n := 10)`: what must be given in its place, the rest by name where it is not the default."""
     given = [argument(arguments[p.name]) for p in q.parameters if p.is_required]
     chosen = [f"{p.name} := {argument(arguments[p.name])}" for p in q.parameters if not p.is_required and arguments[p.name] != p.default_value]
     return f"FROM {q.macro}({', '.join([*given, *chosen])})"

@@ -28,7 +28,7 @@ MOST_SAID = 10
 
 
 def work_folder(path: Path) -> Path:
-    """Where an ingest into the atlas works; it removes the folder when it is done."""
+    """Give the folder where an ingest into the atlas works; the ingest removes it when it is done."""
     return path.with_name(path.name + ".work")
 
 
@@ -45,7 +45,7 @@ def notes(con: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
 
 
 def describe_duplicate_corpora(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    """Corpora that are a text which another is, cut in another way: the first MOST_SAID of them."""
+    """Yield a note on each corpus that is the same text as another, cut in another way: the first MOST_SAID of them."""
     firsts: dict[tuple[str, str], tuple[int, dict[str, object]]] = {}
     corpora = fetch_rows(con, "SELECT c.corpus_id, c.name, c.split, c.source FROM corpus AS c ORDER BY c.corpus_id")
     said = 0
@@ -62,7 +62,7 @@ def describe_duplicate_corpora(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
 
 
 def settings_of(source: object) -> dict[str, object]:
-    """How a corpus was cut; a file may say anything there."""
+    """Read how a corpus was cut; a file may say anything there."""
     try:
         found = json.loads(str(source))
     except (ValueError, RecursionError):

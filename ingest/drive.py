@@ -51,7 +51,7 @@ class Drive:
         return self.basis.model.place if self.basis.request.is_alone else self.basis.request.device
 
     def register(self, each: Pass, corpus_id: int | None, settings: Mapping[str, object], n_shards: int) -> int:
-        """run_id of a run of a pass."""
+        """Register a run of a pass, and give its run_id."""
         request, con = self.basis.request, self.basis.con
         by = computation_facts(request, self.basis.model)
         reads = reads_of(con, each.reads, corpus_id) | cast(dict[str, list[int]], settings.get("reads", {}))
@@ -119,7 +119,7 @@ def group_passes(wanted: list[Pass]) -> list[list[Pass]]:
 
 
 def run_plan(on: Drive, each: Pass, plan: Plan) -> None:
-    """One run of a pass with jobs of its own."""
+    """Carry out one run of a pass with jobs of its own."""
     run_id = on.register(each, plan.corpus_id, plan.settings, len(plan.amounts))
     done = loaded_shards(on.basis.con, run_id)
     if pending := sorted(set(range(len(plan.amounts))) - done):
@@ -152,7 +152,7 @@ class Run:
 
 
 def read_text(on: Drive, group: list[RecordingPass], text: Text) -> None:
-    """One run of each pass of a group. A span is read once for all who lack it, and for the sampled positions in it."""
+    """Read a text for one run of each pass of a group. A span is read once for all that lack it, and for the sampled positions in it."""
     runs, tasks = [], {}
     for each in group:
         run = begin_run(on, each, text)
@@ -185,7 +185,7 @@ def begin_run(on: Drive, each: RecordingPass, text: Text) -> Run:
 
 
 def jobs(on: Drive, text: Text, runs: list[Run]) -> Iterator[Job]:
-    """Spans that a run lacks whole, with sampled positions in them; then sampled positions alone."""
+    """Yield jobs of the spans that a run lacks whole, with sampled positions in them; then jobs of sampled positions alone."""
     of, run_ids = {"corpus_id": text.corpus_id, "batch_tokens": on.basis.request.batch_tokens}, frozenset(run.run_id for run in runs)
 
     def job(shards: list[tuple[Run, int]], documents: list[CutDocument]) -> Job:
@@ -219,7 +219,7 @@ def group_runs_by_parts(runs: list[Run]) -> list[list[Run]]:
 
 
 def fused_shards(run: Run, span: Span) -> list[int]:
-    """Shards of sampled positions that are recorded while their span is read whole: its first, since the states of all are held until it is.
+    """List the shards of sampled positions to record while their span is read whole: its first, since the states of all are held until it is.
 
     Which they are does not depend on what is loaded, so that a run that goes on reads each in the same batches.
     """

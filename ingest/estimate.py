@@ -52,7 +52,7 @@ def probe_of(model: Model, request: Request, spool: Path, notes: list[str]) -> C
 
 
 def first_sequences(corpus: Corpus, model: Model, request: Request) -> list[Sequence]:
-    """Sequences for three batches, from the start of the corpus; fewer if it is smaller."""
+    """Take sequences for three batches from the start of the corpus; fewer if it is smaller."""
     found: list[Sequence] = []
     n = 0
     for sequence in (s for document in cut_corpus(corpus, model, request, 0) for s in document.sequences):

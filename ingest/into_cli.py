@@ -98,7 +98,7 @@ def lines(seen: "Decomposition", n: int, whole: str) -> list[str]:
 
 
 def name_of(part: "Part") -> str:
-    """L3H2 of a head; elsewhere the kind, with its layer where it has one."""
+    """Name a part: L3H2 for a head; elsewhere the kind, with its layer where it has one."""
     if part.head is not None:
         return f"L{part.layer}H{part.head}"
     return part.kind if part.layer is None else f"L{part.layer} {part.kind}"

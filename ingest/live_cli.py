@@ -60,7 +60,7 @@ def open_port(target: Path, address: str) -> "Port":
 
 
 def end_process(target: Path) -> bool:
-    """Whether there was one."""
+    """End the model process of an atlas, and tell whether there was one."""
     from contextlib import closing
     from http.client import HTTPException
 

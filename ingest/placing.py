@@ -34,7 +34,7 @@ def size_batches(request: Request, model: Model) -> Request:
 
 
 def kind_of(request: Request, model: Model) -> str:
-    """cpu or cuda: what shards are computed on, by this process with the model, or by workers."""
+    """Tell what shards are computed on, cpu or cuda, by this process with the model, or by workers."""
     return model.device.type if request.is_alone else request.device.partition(":")[0]
 
 

@@ -80,7 +80,7 @@ class Request:
         )  # fmt: skip
 
     def corpus_source(self, corpus: Corpus) -> dict[str, object]:
-        """Where the text is and how it is cut: what makes a corpus another corpus."""
+        """Describe where the text is and how it is cut: what makes a corpus another corpus."""
         cutting = {"context": self.context, "bos": self.bos, "cut": self.cut, "document_tokens": self.document_tokens}
         # said of chats alone, so that a text read before there were any is known again
         return {**corpus.source, **cutting, **({"chat": True} if self.chat else {})}

@@ -7,7 +7,7 @@ import torch
 
 
 def measure_seconds(action: Callable[[], object]) -> float:
-    """Seconds that it takes."""
+    """Measure the seconds that an action takes."""
     await_gpus()
     start = time.perf_counter()
     action()
@@ -25,5 +25,5 @@ def await_gpus() -> None:
 
 
 def fastest_seconds(action: Callable[[], object]) -> float:
-    """Seconds of the faster of two runs: the first may fill caches and grow the heap."""
+    """Measure an action twice, and give the seconds of the faster run: the first may fill caches and grow the heap."""
     return min(measure_seconds(action), measure_seconds(action))

@@ -39,7 +39,7 @@ class Finding:
 
 
 def derived_audits() -> Iterator[Audit]:
-    """Every view and question of this version is in the file."""
+    """Yield the audits that every view and question of this version is in the file."""
     for kind, names, catalog in (
         ("view", view_files(), "SELECT v.view_name FROM duckdb_views() AS v WHERE v.database_name = current_database()"),
         ("question", question_files(), "SELECT f.function_name FROM duckdb_functions() AS f WHERE f.database_name = current_database()"),
@@ -51,7 +51,7 @@ def derived_audits() -> Iterator[Audit]:
 
 @cache
 def column_audit(d_model: int) -> Audit:
-    """Every column of this version is in the file with its type: whoever wrote another would have questions fail, or answer otherwise."""
+    """Build the audit that every column of this version is in the file with its type: whoever wrote another would have questions fail, or answer otherwise."""
     with closing(open_writer(":memory:")) as con:
         create_tables(con, d_model)
         # under the names that DuckDB itself gives types
@@ -69,7 +69,7 @@ def column_audit(d_model: int) -> Audit:
 
 
 def file_audits() -> Iterator[Audit]:
-    """One audit for each file of schema/audits; the first line of a file is its rule."""
+    """Yield one audit for each file of schema/audits; the first line of a file is its rule."""
     folder = files("schema") / "audits"
     for file in sorted(folder.iterdir(), key=lambda f: f.name):
         if file.name.endswith(".sql"):
@@ -78,7 +78,7 @@ def file_audits() -> Iterator[Audit]:
 
 
 def audits(d_model: int) -> list[Audit]:
-    """Every audit of an atlas whose residual stream is `d_model` wide."""
+    """List every audit of an atlas whose residual stream is `d_model` wide."""
     return [column_audit(d_model), *metadata_audits(metadata(d_model)), *file_audits(), *derived_audits()]
 
 

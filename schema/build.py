@@ -31,7 +31,7 @@ def dialect() -> "Dialect":
 
 
 def table_ddl(table: "Table") -> Iterator[str]:
-    """CREATE TABLE and its comments."""
+    """Yield CREATE TABLE for a table, and its comments."""
     from sqlalchemy.schema import CreateTable
 
     yield str(CreateTable(table).compile(dialect=dialect()))
@@ -39,7 +39,7 @@ def table_ddl(table: "Table") -> Iterator[str]:
 
 
 def table_comments(table: "Table", kind: str = "TABLE") -> Iterator[str]:
-    """COMMENT ON a table, or the view that stands for it, and on each column."""
+    """Yield COMMENT ON a table, or the view that stands for it, and on each column."""
     from sqlalchemy.schema import SetColumnComment, SetTableComment
 
     yield str(SetTableComment(table).compile(dialect=dialect())).replace("TABLE", kind, 1)
@@ -48,7 +48,7 @@ def table_comments(table: "Table", kind: str = "TABLE") -> Iterator[str]:
 
 
 def column_types(table: "Table") -> dict[str, str]:
-    """DuckDB's type of every column."""
+    """Map each column to its type in DuckDB."""
     return {column.name: column.type.compile(dialect=dialect()) for column in table.columns}
 
 
@@ -64,7 +64,7 @@ def create_tables(con: duckdb.DuckDBPyConnection, d_model: int) -> "MetaData":
 
 
 def derived_files() -> dict[str, str]:
-    """{name: SQL} of every view and table macro, each behind those that it names.
+    """Sort the SQL of every view and table macro, {name: SQL}, each behind those that it names.
 
     DuckDB binds both when they are created.
     A word of the SQL outside comments that is another's name counts as use of it.

@@ -19,7 +19,7 @@ COLUMNS = ("position_id", "document_id", "next_token_id", "key")
 
 
 def keys_folder(atlas: Path | str) -> Path:
-    """Where the keys of the atlas at that path are."""
+    """Give the path of the folder that holds the keys of the atlas at that path."""
     return Path(atlas).with_name(f"{Path(atlas).stem}.keys")
 
 

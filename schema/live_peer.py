@@ -30,7 +30,7 @@ class Peer:
     ticks: int
 
     def is_hung(self) -> bool:
-        """Whether it is stopped, or has waited without a tick of processor time since."""
+        """Tell whether the process is stopped, or has waited without a tick of processor time since."""
         now = process_at(self.pid)
         if now is None or now[1] != self:
             return False
@@ -59,7 +59,7 @@ def peer_of(sock: socket.socket | None) -> Peer | None:
 
 
 def is_model_process(pid: int) -> bool:
-    """Whether a process runs `atlas live`."""
+    """Tell whether a process runs `atlas live`."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
@@ -68,7 +68,7 @@ def is_model_process(pid: int) -> bool:
 
 
 def process_at(pid: int) -> tuple[str, Peer] | None:
-    """Its state in a letter, and the process; None where there is none."""
+    """Read the state of a process, one letter, and the process; None where there is none."""
     try:
         words = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -77,14 +77,14 @@ def process_at(pid: int) -> tuple[str, Peer] | None:
 
 
 def is_stuck(pid: int) -> bool:
-    """Whether a process that has not answered hangs from now on."""
+    """Tell whether a process that has not answered hangs from now on."""
     before = process_at(pid)
     time.sleep(WORD)
     return before is not None and before[1].is_hung()
 
 
 def wait_readable(handle: int, seconds: float) -> bool:
-    """Whether there is something to read, or the end of it, within so many seconds."""
+    """Wait until there is something to read, or the end of it, and tell whether that came within so many seconds."""
     poll = select.poll()
     poll.register(handle, select.POLLIN)
     return bool(poll.poll(1000 * seconds))

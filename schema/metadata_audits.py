@@ -18,7 +18,7 @@ class Audit:
 
 
 def grain_audit(table: Table) -> Audit:
-    """No two rows of the same grain; a table without grain columns has at most one row."""
+    """Build the audit that no two rows are of the same grain; a table without grain columns has at most one row."""
     grain = table.info["grain"]
     columns = ", ".join(f"t.{c}" for c in grain)
     sql = (
@@ -30,7 +30,7 @@ def grain_audit(table: Table) -> Audit:
 
 
 def reference_audit(column: Column) -> Audit:
-    """Every value is found in the column it refers to; null refers to nothing."""
+    """Build the audit that every value is found in the column it refers to; null refers to nothing."""
     target, key = column.info["references"].split(".")
     schema = f"{column.table.schema}." if column.table.schema else ""
     sql = (
@@ -41,7 +41,7 @@ def reference_audit(column: Column) -> Audit:
 
 
 def null_audit(table: Table) -> Audit:
-    """No nulls where the metadata allows none."""
+    """Build the audit that there are no nulls where the metadata allows none."""
     required = [c.name for c in table.columns if not c.nullable]
     nulls = " OR ".join(f't."{name}" IS NULL' for name in required)
     return Audit(f"{table.fullname}: not null", f"no null in {', '.join(required)}", f"SELECT t.* FROM {table.fullname} AS t WHERE {nulls}")
@@ -55,14 +55,14 @@ SIZES = {"layer": "n_layers", "neuron": "d_ffn", "head": "n_heads"}
 
 
 def layer_audit(table: Table) -> Audit:
-    """Layers, neurons and heads are those of the model."""
+    """Build the audit that layers, neurons and heads are those of the model."""
     conditions = [f"t.{name} NOT BETWEEN 0 AND m.{size} - 1" for name, size in SIZES.items() if name in table.columns]
     sql = f"SELECT t.* FROM {table.fullname} AS t CROSS JOIN model AS m WHERE {' OR '.join(conditions)}"
     return Audit(f"{table.fullname}{RANGE}", "layers, neurons and heads are those of the model", sql)
 
 
 def finite_audit(table: Table) -> Audit:
-    """Every number is one, and so is every number of a vector; null is none."""
+    """Build the audit that every number is one, and so is every number of a vector; null is none."""
     numbers = [f't."{c.name}"' for c in table.columns if isinstance(c.type, Float)]
     # the sum of a vector is in float64, which finite float32 numbers cannot overflow
     summed = [f't."{c.name}"::FLOAT[]' for c in table.columns if isinstance(c.type, Vector)]
@@ -71,7 +71,7 @@ def finite_audit(table: Table) -> Audit:
 
 
 def bounds_audit(table: Table) -> Audit:
-    """Every number lies within the bounds of its column; null lies nowhere."""
+    """Build the audit that every number lies within the bounds of its column; null lies nowhere."""
     bounded = {f't."{c.name}"': c.info["bounds"] for c in table.columns if "bounds" in c.info}
     wrong = " OR ".join(f"{number} < {low}" + (f" OR {number} > {high}" if high is not None else "") for number, (low, high) in bounded.items())
     rule = "probabilities lie in [0, 1], and what cannot be negative is not"

@@ -16,12 +16,12 @@ EVERY = 30.0
 
 
 def amount(task: Task) -> str:
-    """How much is done of how much; nothing of a stage, of which nobody knows how long it is."""
+    """Show how much is done of how much; nothing of a stage, of which nobody knows how long it is."""
     return "" if task.total is None else f"{task.completed:,.0f}/{task.total:,.0f} {task.fields['unit']}"
 
 
 def rate(task: Task) -> str:
-    """Units a second, over the last minute."""
+    """Show the units a second, over the last minute."""
     return "" if not task.speed or task.total is None else f"{task.speed:,.{0 if task.speed > 10 else 2}f} {task.fields['unit']}/s"
 
 
@@ -99,7 +99,7 @@ def peak_bytes() -> int:
 
 @contextmanager
 def progress_bar(is_quiet: bool = False, every: float = EVERY) -> Iterator[Progress]:
-    """is_quiet: show nothing of it; notes are printed all the same."""
+    """Open a progress bar. is_quiet: show nothing of it; notes are printed all the same."""
     console = Console(stderr=True)
     if is_quiet or sys.stderr is None or sys.stderr.isatty():
         columns = (
@@ -120,7 +120,7 @@ def progress_bar(is_quiet: bool = False, every: float = EVERY) -> Iterator[Progr
 
 @contextmanager
 def stage(bar: Progress, text: str) -> Iterator[None]:
-    """Something that takes its time, and nobody knows how much."""
+    """Show a stage that takes its time, and nobody knows how much."""
     task = bar.add_task(printable(text), total=None, unit="")
     yield
     bar.update(task, total=1, completed=1)

@@ -128,7 +128,7 @@ def read_tables(con: duckdb.DuckDBPyConnection, found: Reading) -> None:
 
 
 def is_of_another_version(con: duckdb.DuckDBPyConnection, tables: Collection[str]) -> bool:
-    """Whether the database SENT is an atlas, or a file beside one, of another version, which may add up its rows otherwise."""
+    """Tell whether the database SENT is an atlas, or a file beside one, of another version, which may add up its rows otherwise."""
     current = {"model": ("schema_version", SCHEMA_VERSION), **{kind.label: ("version", kind.version) for kind in kinds()}}
     return any(
         version != expected

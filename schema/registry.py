@@ -21,5 +21,5 @@ def points(group: str) -> tuple[EntryPoint, ...]:
 
 @lru_cache(maxsize=1)
 def all_points(_: tuple[str, ...]) -> Any:
-    """All of them, of a type that differs between versions of Python: the folders on the path are looked through once, which takes longer than most answers."""
+    """Find all entry points, of a type that differs between versions of Python; once, since the search of the path's folders takes longer than most answers."""
     return entry_points()

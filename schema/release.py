@@ -56,13 +56,13 @@ def view_files() -> dict[str, str]:
 
 
 def table_modules() -> list[str]:
-    """Our modules in schema/tables, by name."""
+    """List our modules in schema/tables, by name."""
     names = sorted(f.name.removesuffix(".py") for f in (files("schema") / "tables").iterdir() if f.name.endswith(".py"))
     return [name for name in names if name != "__init__"]
 
 
 def added_modules() -> list[str]:
-    """Those of other distributions, by name."""
+    """List the table modules of other distributions, by name."""
     return sorted({point.module for point in points(TABLE_GROUP)})
 
 
@@ -79,7 +79,7 @@ def added_source(name: str) -> str:
 
 @cache
 def release_digest() -> str:
-    """SHA-256 over the sources of all tables, views and questions."""
+    """Compute the SHA-256 of the sources of all tables, views and questions."""
     declared = ["columns.py", "terms.py", *(f"tables/{name}.py" for name in table_modules())]
     ours, added = {name: (files("schema") / name).read_text(encoding="utf-8") for name in declared}, {name: added_source(name) for name in added_modules()}
     sources = ours | added | view_files() | question_files()
@@ -95,12 +95,12 @@ def store_digest(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def is_of_this_release(con: duckdb.DuckDBPyConnection) -> bool:
-    """Whether the open file holds the tables, views and questions of this release."""
+    """Tell whether the open file holds the tables, views and questions of this release."""
     return con.execute(STORED).fetchall() == [([release_digest()],)]
 
 
 def stored_tables(con: duckdb.DuckDBPyConnection) -> set[tuple[str, str]]:
-    """(database, table) of every table that holds all of its rows itself.
+    """List (database, table) of every table that holds all of its rows itself.
 
     A view of its name, or a computed column, would run what it is made of when it is read.
     """

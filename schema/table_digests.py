@@ -64,7 +64,7 @@ def digest_tables(con: duckdb.DuckDBPyConnection, database: str) -> "dict[str, D
 
 
 def digest_ddl(con: duckdb.DuckDBPyConnection, database: str) -> dict[str, str]:
-    """Table or view → SHA-256 over what its columns are."""
+    """Hash what the columns of each table or view are: table or view → SHA-256."""
     columns: dict[str, list[list]] = {}
     # without parameters, for which DuckDB imports pandas
     for place, schema, table, *column in con.execute(COLUMNS).fetchall():
@@ -83,6 +83,6 @@ def store_digests(con: duckdb.DuckDBPyConnection, database: str, rows: "Mapping[
 
 
 def stored_digests(con: duckdb.DuckDBPyConnection, database: str) -> dict[str, Written]:
-    """Table → what it held when the database was written."""
+    """Read what each table held when the database was written."""
     rows = con.execute(f"SELECT d.table_name, d.n_rows, d.rows_digest, d.ddl_digest FROM {database}.main.{STORED} AS d").fetchall()
     return {name: Written(*told) for name, *told in rows}

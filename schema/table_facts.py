@@ -40,7 +40,7 @@ class Facts(NamedTuple):
 
 @cache
 def facts() -> Facts:
-    """Of all tables, in their order."""
+    """Read the facts of all tables, in their order."""
     if added_modules():
         return of_metadata()
     read = json.loads(FILE.read_text(encoding="utf-8"))
@@ -63,7 +63,7 @@ def of_metadata() -> Facts:
 
 
 def words(tables: "Iterable[Table]") -> dict[str, dict[str, list[str]]]:
-    """Columns of one name may hold other words in other tables."""
+    """Collect the words of columns by table: columns of one name may hold other words in other tables."""
     found: dict[str, dict[str, list[str]]] = {}
     for t in tables:
         for constraint in sorted(t.constraints, key=str):

@@ -53,7 +53,7 @@ class Asks(click.Group):
 
 
 def option(p: Parameter) -> click.Option:
-    """click takes an explicit default of None for a value given, so a required option has none."""
+    """Build the option for a parameter. A required one has no default: click takes an explicit default of None for a value given."""
     shown = "" if p.default in (None, "NULL") else f" [default: {p.default}]"
     default: dict[str, Any] = {} if p.is_required else {"default": p.default_value}
     meaning = f"{p.meaning[0].upper()}{p.meaning[1:]}.{shown}"

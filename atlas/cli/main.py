@@ -19,7 +19,7 @@ from schema.registry import points
 
 
 def describe_error(error: BaseException) -> str:
-    """One line, or the lines of an AtlasError; only what nobody thought of is called unexpected."""
+    """Describe an error in one line, or the lines of an AtlasError; only what nobody thought of is called unexpected."""
     if isinstance(error, AtlasError):
         return str(error)
     if reason := describe_file_error(unwrap_loop_error(error)) or describe_text_error(error) or describe_damaged_file(error):
@@ -34,7 +34,7 @@ def unwrap_loop_error(error: BaseException) -> BaseException:
 
 
 def describe_file_error(error: BaseException) -> str | None:
-    """Why the system refuses a file or folder, by its name; None for what is no such refusal."""
+    """Explain why the system refuses a file or folder, by its name; None for what is no such refusal."""
     if not isinstance(error, OSError) or error.filename is None or not error.strerror:
         return None
     name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename
@@ -42,7 +42,7 @@ def describe_file_error(error: BaseException) -> str | None:
 
 
 def describe_text_error(error: BaseException) -> str | None:
-    """Why a text cannot be written: bytes of a command line that are no UTF-8 come to Python as halves of surrogate pairs. None for other errors."""
+    """Explain why a text cannot be written: bytes of a command line that are no UTF-8 reach Python as halves of surrogate pairs. None for other errors."""
     if not isinstance(error, UnicodeEncodeError) or not 0xD800 <= (code := ord(error.object[error.start])) <= 0xDFFF:
         return None
     return f"U+{code:04X} is half a surrogate pair, which no text has: is all that was typed UTF-8?"
@@ -180,7 +180,7 @@ def collect_less() -> None:
 
 
 def collect_no_more() -> None:
-    """DuckDB 2 complains at the end of what has not been collected."""
+    """Skip the garbage collection at the end, except under DuckDB 2, which complains there of what has not been collected."""
     duckdb = sys.modules.get("duckdb")
     if duckdb is None or duckdb.__version__.startswith("1."):
         gc.freeze()
@@ -219,7 +219,7 @@ def run(arguments: list[str], is_debug: bool) -> int:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether an error is what DuckDB makes of a Ctrl-C that comes while it runs."""
+    """Tell whether an error is what DuckDB makes of a Ctrl-C that comes while it runs."""
     return type(error) is RuntimeError and str(error) == "Query interrupted"
 
 

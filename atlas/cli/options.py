@@ -27,7 +27,7 @@ def db_option(command: F) -> F:
 
 
 def output_options(*, to_file: bool = False) -> Callable[[F], F]:
-    """--format, -o (required with `to_file`), --columns, --caption, --label."""
+    """Build a decorator that adds --format, -o (required with `to_file`), --columns, --caption, --label."""
 
     def decorate(command: F) -> F:
         for option in (

@@ -80,7 +80,7 @@ def command(
 
 
 def full_name(name: str, paper: str, names: list[str]) -> str:
-    """'fig4' → 'geva2021_fig4'. Raises UsageError with the nearest names."""
+    """Complete the name of an item: 'fig4' → 'geva2021_fig4'. Raises UsageError with the nearest names."""
     full = name if name.startswith(f"{paper}_") or name in names else f"{paper}_{name}"
     if full not in names:
         raise click.UsageError(f"{paper} has no item '{name}'{did_you_mean(full, names)}")

@@ -39,7 +39,7 @@ def facts(card: "HeadCard") -> list[str]:
 
 
 def directions(frame: "pl.DataFrame") -> list[str]:
-    """Each direction's tokens at both ends, with its share of the circuit."""
+    """Format each direction's tokens at both ends, with its share of the circuit."""
     from atlas.export.visible import visible_text
 
     lines = []

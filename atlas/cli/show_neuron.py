@@ -41,7 +41,7 @@ def tokens(frame: "pl.DataFrame", direction: str) -> str:
 
 
 def trigger_lines(triggers: "pl.DataFrame") -> list[str]:
-    """Coefficient, the text before flushed right against the token, the token highlighted, the text after, how many more its sequence has."""
+    """Format each trigger: coefficient, text before flush right against the token, the token highlighted, the text after, how many more its sequence has."""
     from atlas.card import describe_more_triggers
     from atlas.export.cells import display_cells
     from atlas.export.terminal import crop

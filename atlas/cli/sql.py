@@ -63,7 +63,7 @@ def read_stdin_query() -> str:
 
 
 def sql_command(*, to_file: bool) -> click.Command:
-    """`atlas sql`, or `atlas export sql`, which must have a file."""
+    """Build the command `atlas sql`, or `atlas export sql`, which must have a file."""
 
     @click.command(name="sql")
     @click.argument("query")

@@ -48,7 +48,7 @@ def show_switched(found: "SwitchOffResult", db: Path, title: str | None) -> None
 
 @contextmanager
 def shown_progress(names: Sequence[str] = ()) -> "Iterator[Progress]":
-    """names: of base and arms, as their texts come in."""
+    """Show progress on a terminal until the block ends. names: of base and arms, as their texts come in."""
     n_lines = 1
 
     def show(said: dict[str, Any]) -> None:

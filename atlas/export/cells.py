@@ -41,7 +41,7 @@ def display(value: object, show: Callable[[str], str] = visible_text) -> str:
 
 
 def display_floats(values: list[float | None]) -> list[str]:
-    """Four significant digits for the largest, and the same number of decimals for all; scientific where that leaves only zeros."""
+    """Format floats: four significant digits for the largest, and the same number of decimals for all; scientific where that leaves only zeros."""
     decimals = decimals_of(values)
 
     def one(value: float | None) -> str:

@@ -37,17 +37,17 @@ def provenance_of(path: Path) -> Path:
 
 
 def is_key(path: Path) -> bool:
-    """Whether the file lies in the folder of an atlas's keys."""
+    """Tell whether the file lies in the folder of an atlas's keys."""
     return any(folder.suffix == ".keys" and folder.with_suffix(".duckdb").exists() for folder in path.parents)
 
 
 def is_work(path: Path) -> bool:
-    """Whether the file lies in the folder in which an atlas is being made."""
+    """Tell whether the file lies in the folder in which an atlas is being made."""
     return any(folder.suffix == ".work" and (folder / "lock").exists() for folder in path.parents)
 
 
 def is_database(path: Path) -> bool:
-    """Whether a DuckDB file lies there: its eight bytes of checksum are followed by DUCK."""
+    """Tell whether a DuckDB file lies there: its eight bytes of checksum are followed by DUCK."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -72,7 +72,7 @@ def write_file(path: Path, content: bytes, *, provenance: bytes | None = None) -
 
 
 def is_stream(path: Path) -> bool:
-    """Whether it takes bytes and is not to be replaced: a pipe, a device, or where this process's own output goes."""
+    """Tell whether a path takes bytes and is not to be replaced: a pipe, a device, or where this process's own output goes."""
     with suppress(OSError):
         found = path.stat()
         return not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)) or any(os.path.samestat(found, own) for own in own_outputs())
@@ -105,7 +105,7 @@ def replace_all(contents: Mapping[Path, bytes]) -> None:
 
 
 def write_draft(draft: Path, target: Path, content: bytes) -> None:
-    """With the owner and the permissions of the file whose place it takes."""
+    """Write the draft of a file, with the owner and the permissions of the file whose place it takes."""
     is_there = os.path.lexists(target)
     if is_there:
         # a file that may not be written is not to be replaced either

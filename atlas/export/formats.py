@@ -63,7 +63,7 @@ def as_jsonl(frame: pl.DataFrame, style: Style) -> str:
 
 
 def as_csv(frame: pl.DataFrame, style: Style) -> str:
-    """RFC 4180; lists and structures as JSON, bytes as hexadecimal. Tokens that begin with = @ - + are as they are: a sheet for people guards them."""
+    """Render CSV (RFC 4180): lists and structures as JSON, bytes as hexadecimal; tokens that begin with = @ - + as they are: a sheet for people guards them."""
     return frame.with_columns(pl.Series(c, flat(frame[c]), dtype=pl.String) for c in frame.columns if is_nested_or_binary(frame.schema[c])).write_csv()
 
 
@@ -86,13 +86,13 @@ def as_latex(frame: pl.DataFrame, style: Style) -> str:
 
 
 def comments(provenance: dict[str, object]) -> dict[str, str]:
-    """One line each; a question's name and parameters stand for its SQL."""
+    """Word the provenance as comments, one line each; a question's name and parameters stand for its SQL."""
     left_out = {"sql"} if provenance.get("question") else set()
     return {key: value if isinstance(value, str) else to_json(value) for key, value in provenance.items() if value is not None and key not in left_out}
 
 
 def as_parquet(frame: pl.DataFrame, style: Style) -> bytes:
-    """Zstandard; the provenance in the file's key-value metadata, under 'atlas'. Raises AtlasError for whole numbers that Parquet has no type for."""
+    """Render Parquet (Zstandard), the provenance in its key-value metadata, under 'atlas'. Raises AtlasError for whole numbers that Parquet has no type for."""
     import pyarrow.parquet as pq
 
     if too_wide := [name for name, kind in frame.schema.items() if kind == pl.Int128]:

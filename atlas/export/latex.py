@@ -70,7 +70,7 @@ def tex_run(script: str | None, run: str) -> str:
 
 
 def has_glyph(character: str) -> bool:
-    """Whether every engine has it."""
+    """Tell whether every engine has a glyph of the character."""
     is_latin = " " <= character <= "~" or ("\u00a1" <= character <= "\u017e" and character not in NO_GLYPH)
     return is_latin or character in MORE_GLYPHS or character in ESCAPES
 
@@ -80,7 +80,7 @@ def tex_character(character: str) -> str:
 
 
 def tex_number(text: str) -> str:
-    """'-1.5' with a minus sign, '2.0e-07' as a power of ten."""
+    """Format a number for TeX: '-1.5' with a minus sign, '2.0e-07' as a power of ten."""
     mantissa, e, exponent = text.partition("e")
     if e and exponent.lstrip("+-").isdigit():
         return rf"${mantissa}\times10^{{{int(exponent)}}}$"

@@ -29,7 +29,7 @@ PARTS = re.compile(f"([{''.join(MARKS)}])")
 
 
 def width_of(character: str) -> float:
-    """In ems."""
+    """Look up the width of a character, in ems."""
     if character in MARKS:
         return DRAWN
     base = unicodedata.normalize("NFD", character)[0]
@@ -39,12 +39,12 @@ def width_of(character: str) -> float:
 
 
 def advance(text: str, size: float) -> float:
-    """How far `text` takes the pen, in the units of `size`."""
+    """Measure how far `text` takes the pen, in the units of `size`."""
     return sum(map(width_of, text)) * size
 
 
 def draw_text(text: str, x: float, y: float, size: float, fill: str = "#111", anchor: str = "start", style: str = "") -> str:
-    """SVG of `text` with its baseline at y: runs of one font, and marks as lines. `style`: further attributes of the runs."""
+    """Draw `text` as SVG with its baseline at y: runs of one font, and marks as lines. `style`: further attributes of the runs."""
     pen = x - advance(text, size) * {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
     parts = []
     for part in PARTS.split(text):
@@ -71,7 +71,7 @@ def run(text: str, x: float, y: float, size: float, fill: str, style: str) -> st
 
 
 def xml(text: str) -> str:
-    """Escaped, and without what XML cannot hold, which `visible_text` shows as an escape."""
+    """Escape text for XML, without what XML cannot hold, which `visible_text` shows as an escape."""
     return escape("".join(c for c in text if c >= " " and not 0xD800 <= ord(c) <= 0xDFFF and ord(c) not in (0xFFFE, 0xFFFF)))
 
 

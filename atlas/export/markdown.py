@@ -11,7 +11,7 @@ MARKUP = re.compile(r"[\\`*_\[\]<>|~#$&]")
 
 
 def escape(text: str) -> str:
-    """Backslashes before what Markdown reads as markup."""
+    """Put backslashes before what Markdown reads as markup."""
     return MARKUP.sub(lambda match: "\\" + match[0], text)
 
 

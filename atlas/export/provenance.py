@@ -59,7 +59,7 @@ def provenance(
     kinds: Collection[str] | None = None,
     packages: Collection[str] = (),
 ) -> dict[str, object]:
-    """Atlas, model, corpora, runs, the SQL with its parameters, rows, and versions of this, its libraries and `packages`.
+    """Say where rows come from: atlas, model, corpora, runs, the SQL with its parameters, rows, and versions of this, its libraries and `packages`.
 
     The runs are those that filled the tables which the question or the SQL reads: all, where DuckDB cannot say which these are. `kinds` are
     the kinds of run that the rows rest on, where the caller knows. The time is SOURCE_DATE_EPOCH where that is set.
@@ -84,7 +84,7 @@ def provenance(
 
 
 def manifest_sha256(con: duckdb.DuckDBPyConnection) -> str:
-    """SHA-256 over the digests of the weights, the corpora and every shard, with each run's kind, corpus, settings and seed, as JSON.
+    """Compute the SHA-256 over the digests of the weights, the corpora and every shard, with each run's kind, corpus, settings and seed, as JSON.
 
     Two atlases with the same one hold the same; it is no digest of the file, which DuckDB writes otherwise each time.
     """

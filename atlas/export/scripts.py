@@ -72,7 +72,7 @@ def script_of(character: str) -> str | None:
 
 
 def runs(text: str, is_plain: Callable[[str], bool]) -> Iterator[tuple[str | None, str]]:
-    """Text in stretches of one script each, joiners among their letters; None for what is plain, and for what no script of these has."""
+    """Yield text in stretches of one script each, joiners among their letters; None for what is plain, and for what none of these scripts has."""
     scripts = [None if is_plain(character) else script_of(character) for character in text]
     for i, character in enumerate(text):
         if character in JOINERS and 0 < i < len(text) - 1 and scripts[i - 1] == scripts[i + 1]:
@@ -85,8 +85,7 @@ def runs(text: str, is_plain: Callable[[str], bool]) -> Iterator[tuple[str | Non
 
 
 def direction(text: str | None) -> str:
-    """R: it is read from right to left; L: it has letters that are read from left to right, or ends a line; D: it is a number; N: it is read as what stands
-    around it."""
+    """Tell how text is read: R from right to left; L with letters from left to right, or ending a line; D as a number; N as what stands around it."""
     kinds = {kind_of(character) for character in text or ""}
     return next((kind for kind in "LRD" if kind in kinds), "N")
 
@@ -98,8 +97,8 @@ def kind_of(character: str) -> str:
 
 
 def stretches(parts: Sequence[str | None]) -> Iterator[tuple[bool, slice]]:
-    """Parts of a line that are read from right to left (True) or not: from the first of such a script to the last, or to a number behind it, before one that is
-    read from left to right (Unicode's UAX 9, in a line from left to right)."""
+    """Yield the parts of a line that are read from right to left (True) or not: from the first of such a script to the last, or to a number behind it, before
+    one that is read from left to right (Unicode's UAX 9, in a line from left to right)."""
     at = 0
     for found in re.finditer("R(?:[RDN]*[RD])?", "".join(map(direction, parts))):
         if found.start() > at:
@@ -111,7 +110,7 @@ def stretches(parts: Sequence[str | None]) -> Iterator[tuple[bool, slice]]:
 
 
 def pieces(leftward: str) -> Iterator[tuple[bool, str]]:
-    """Words and spaces (True) of a stretch that is read from right to left, and what is neither, such as numbers and brackets (False), in order."""
+    """Yield words and spaces (True) of a stretch that is read from right to left, and what is neither, such as numbers and brackets (False), in order."""
     for is_word, same in groupby(leftward, lambda c: c == " " or c in JOINERS or (script_of(c) in LEFTWARD and not c.isdigit())):
         yield is_word, "".join(same)
 
@@ -122,7 +121,7 @@ def order_from_left(among: str) -> str:
 
 
 def script_preamble(fragment: str) -> list[str]:
-    r"""Lines before a fragment that has \atlastext, which say how it is set; none where it has none."""
+    r"""Build the lines before a fragment that has \atlastext, which say how it is set; none where it has none."""
     used = [name for name in SCRIPTS if rf"\atlastext{{{name}}}" in fragment]
     if not used:
         return []

@@ -46,7 +46,7 @@ LONGEST_BOX = 40
 
 
 def texts_of(triggers: pl.DataFrame) -> list[Text]:
-    """Rows of the question trigger_contexts, each with its document beneath, and how many more there are in its sequence and with its text."""
+    """Build the texts from rows of the question trigger_contexts, each with its document beneath, and how many more are in its sequence and with its text."""
     return [Text(tuple(row["tokens"]), tuple(row["coefficients"]), row["peak"], origin(row)) for row in triggers.iter_rows(named=True)]
 
 
@@ -60,7 +60,7 @@ Place = tuple[float, float, int, str]
 
 
 def colour(value: float, largest: float) -> tuple[int, ...]:
-    """From paper to the end of the scale: |value| over `largest`. 0 to 255 each of red, green, blue."""
+    """Colour a value from paper to the end of the scale: |value| over `largest`. 0 to 255 each of red, green, blue."""
     share = min(abs(value) / largest, 1.0) if largest > 0 else 0.0
     return tuple(round(p + (e - p) * share) for p, e in zip(PAPER, POSITIVE if value >= 0 else NEGATIVE, strict=True))
 
@@ -75,12 +75,12 @@ def peak_of(text: Text) -> float | None:
 
 
 def number(value: float) -> str:
-    """Signed, with a true minus."""
+    """Format a number with its sign, a true minus."""
     return f"{value:+.3f}".replace("-", "−")
 
 
 def places(text: Text, left: float, width: float) -> Iterator[Place]:
-    """Where each token stands; a line that is full goes on in the next."""
+    """Yield where each token stands; a line that is full goes on in the next."""
     x, line = left, 0
     for i, token in enumerate(text.tokens[:LONGEST]):
         shown = visible_line(token)
@@ -95,7 +95,7 @@ def places(text: Text, left: float, width: float) -> Iterator[Place]:
 
 
 def leftward_places(placed: Iterable[Place], tokens: Sequence[str]) -> Iterator[Place]:
-    """Places of a text's tokens where those that are read from right to left stand so in each line, their spaces too."""
+    """Yield the places of a text's tokens where those that are read from right to left stand so in each line, their spaces too."""
     stretch_of = {i: part.start for is_leftward, part in stretches(tokens) if is_leftward for i in range(part.start, part.stop)}
     for (line, stretch), group in groupby(placed, lambda place: (place[1], stretch_of.get(place[2]))):
         same = list(group)
@@ -112,7 +112,7 @@ def leftward_places(placed: Iterable[Place], tokens: Sequence[str]) -> Iterator[
 
 
 def seen_from_the_left(tokens: Sequence[str]) -> Iterator[list[str]]:
-    """Tokens that are read from right to left, each with its spaces at the other side; those of one number together, since it is read from the left."""
+    """Yield tokens that are read from right to left, each with its spaces at the other side; those of one number together, since it is read from the left."""
     units: list[list[str]] = []
     for token in tokens:
         is_more = units and direction(token) == direction(units[-1][-1]) == "D" and token[0] != " " != units[-1][-1][-1]
@@ -154,7 +154,7 @@ def token_svg(text: Text, place: Place, top: float, largest: float) -> str:
 
 
 def clip_text(text: str, width: float, size: float) -> str:
-    """As much of a text as there is room for."""
+    """Clip a text to as much as there is room for."""
     while advance(text, size) > width:
         text = text[:-2] + "…" if len(text) > 2 else ""
     return text
@@ -181,7 +181,7 @@ def strips_latex(texts: Sequence[Text], *, largest: float | None = None) -> str:
 
 
 def stretch_latex(text: Text, part: slice, largest: float, is_leftward: bool) -> str:
-    """Boxes of tokens; of those that are read from right to left the boxes stand so, and in each what is in it as from the left."""
+    """Set tokens as boxes; where they are read from right to left the boxes stand so, and in each what is in it as from the left."""
     if not is_leftward or part.stop - part.start == 1:
         return "\\allowbreak ".join(token_latex(text, i, largest) for i in range(part.start, part.stop))
     among, i = [], part.start

@@ -61,7 +61,7 @@ def terminal_table(frame: pl.DataFrame, *, width: int | None = None, color: bool
 
 
 def fit_widths(wanted: dict[str, int], flexible: set[str], width: int | None) -> dict[str, int]:
-    """Widths that fit: text columns shrink evenly, and then the last columns are left out."""
+    """Fit columns into `width`: text columns shrink evenly, and then the last columns are left out."""
     if width is None:
         return dict(wanted)
     widths = {c: min(w, WIDEST) if c in flexible else w for c, w in wanted.items()}
@@ -77,7 +77,7 @@ def fit_widths(wanted: dict[str, int], flexible: set[str], width: int | None) ->
 
 
 def crop(text: str, width: int, *, left: bool) -> str:
-    """At most `width` terminal cells, an ellipsis where characters are missing."""
+    """Crop text to at most `width` terminal cells, an ellipsis where characters are missing."""
     if Text(text).cell_len <= width:
         return text
     # measured anew for each character that goes: not for all of a long text

@@ -13,7 +13,7 @@ JOINERS = "\u200c\u200d"
 
 
 def visible_text(text: str | None) -> str:
-    """Line breaks as ↵, tabs as →, spaces at either end as ␣, characters without a glyph as \\xNN or \\uNNNN; nothing where there is no text."""
+    """Show line breaks as ↵, tabs as →, spaces at either end as ␣, characters without a glyph as \\xNN or \\uNNNN; nothing where there is no text."""
     text = text or ""
     core = text.strip(" ")
     if not core:
@@ -32,15 +32,15 @@ def visible_character(character: str) -> str:
 
 
 def visible_line(text: str | None) -> str:
-    """Text within a line: as visible(), with plain spaces."""
+    """Show text within a line, as `visible_text` does but with plain spaces."""
     return visible_core(text or "")
 
 
 def visible_core(text: str) -> str:
-    """Joiners as they are where they join, and visible where they stand alone."""
+    """Show each character, joiners as they are where they join, and visible where they stand alone."""
     return "".join(c if c in JOINERS and joins(text, i) else visible_character(c) for i, c in enumerate(text))
 
 
 def joins(text: str, i: int) -> bool:
-    """Whether both neighbours are letters, marks or signs beyond ASCII."""
+    """Tell whether both neighbours of a character are letters, marks or signs beyond ASCII."""
     return 0 < i < len(text) - 1 and all(c > "~" and unicodedata.category(c)[0] in "LMS" for c in (text[i - 1], text[i + 1]))

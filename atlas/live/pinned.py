@@ -28,7 +28,7 @@ class PinnedCursor:
         return self
 
     def close(self) -> None:
-        """Left open for the next statement; `own` is closed with the trace."""
+        """Leave the cursor open for the next statement; `own` is closed with the trace."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.own, name)

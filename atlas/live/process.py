@@ -70,11 +70,11 @@ def start_model_process(atlas: Path, log: Path) -> subprocess.Popen[bytes]:
         with os.fdopen(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as said:
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True)
     except OSError as error:
-        raise AtlasError(f"the model process of {atlas} cannot be started, its words written to {log}: {error.strerror}") from error
+        raise AtlasError(f"cannot start the model process of {atlas} with its output going to {log}: {error.strerror}") from error
 
 
 def has_owner(target: Path) -> bool:
-    """Whether a process holds the socket's lock."""
+    """Tell whether a process holds the socket's lock."""
     import fcntl
 
     try:

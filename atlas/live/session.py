@@ -103,7 +103,7 @@ class Live:
         self, text: str, arms: Sequence[ArmText], *, n_new: int = 0, seed: int | None = None, corpus_id: int = 0, is_traced: bool = True,
         apart: int | None = None, is_narrow: bool = False, is_chat: bool = False, progress: Progress = lambda _: None,
     ) -> dict[str, pa.Table]:  # fmt: skip
-        """Tables as the model process gives them; not is_traced: what the arms predict alone; is_narrow: states of the token `apart` alone.
+        """Fetch tables as the model process gives them; not is_traced: what the arms predict alone; is_narrow: states of the token `apart` alone.
 
         Raises what `trace` raises.
         """
@@ -154,7 +154,7 @@ class LiveTrace:
         return fetch(self.con, POSITIONS)
 
     def position_id(self, index: int = -1, arm: int = 0) -> int:
-        """Of a token of the prompt, from its end where index is negative. Raises AtlasError for one that there is not."""
+        """Find the position_id of a token of the prompt, from its end where index is negative. Raises AtlasError for one that does not exist."""
         found = self.positions.filter(pl.col("arm_id") == arm)["position_id"].to_list()
         if not -len(found) <= index < len(found):
             raise AtlasError(f"no token {index} under arm {arm}: the prompt has {len(found)} tokens" if found else f"no arm {arm} was asked for")
@@ -189,5 +189,5 @@ class LiveTrace:
         return fetch(self.con, LEADING, {"index": index, "n": n})
 
     def compare(self) -> pl.DataFrame:
-        """One row per arm and token: the most likely next token without and with the arm, what became of the first, KL(base ‖ arm) in nats."""
+        """Compare per arm and token, one row each: the most likely next token without and with the arm, what became of the first, KL(base ‖ arm) in nats."""
         return fetch(self.con, COMPARED)

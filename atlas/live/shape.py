@@ -71,7 +71,7 @@ def require_below_zero(name: str, table: pa.Table, ids: list[str]) -> None:
 
 
 def require_tokens(name: str, table: pa.Table, last: int) -> None:
-    """Whoever joins a token that the atlas has not leaves the row out without a word, and what comes after it is taken for another position."""
+    """Raise AtlasError for a token that the atlas lacks: a join leaves its row out without a word, and what comes after it is taken for another position."""
     for column in (column for column in table.column_names if column.endswith(("token_id", "token_ids"))):
         ids = table[column]
         while not pa.types.is_integer(ids.type):

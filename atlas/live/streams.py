@@ -39,7 +39,7 @@ def table_of(stream: bytes) -> pa.Table:
 
 
 def is_plain(kind: pa.DataType) -> bool:
-    """Whether a value takes the bytes that the stream has for it."""
+    """Tell whether a value of the type takes the bytes that the stream has for it."""
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return is_plain(kind.value_type)
     of = pa.types
@@ -47,7 +47,7 @@ def is_plain(kind: pa.DataType) -> bool:
 
 
 def require_plain(metadata: bytes) -> None:
-    """AtlasError for a message that is neither a schema nor a batch as it lies, in the flatbuffer that pyarrow reads too."""
+    """Raise AtlasError for a message that is neither a schema nor an uncompressed batch, by the flatbuffer that pyarrow reads too."""
     try:
         message = struct.unpack_from("<I", metadata)[0]
         kind = metadata[field_place(metadata, message, HEADER_TYPE)]
@@ -61,7 +61,7 @@ def require_plain(metadata: bytes) -> None:
 
 
 def field_slot(metadata: bytes, table: int, field: int) -> int:
-    """Where a field stands behind its table's start; 0 where it is not there."""
+    """Find where a field stands behind its table's start; 0 where it is not there."""
     own = table - struct.unpack_from("<i", metadata, table)[0]
     size = struct.unpack_from("<H", metadata, own)[0]
     found: int = struct.unpack_from("<H", metadata, own + 4 + 2 * field)[0] if 4 + 2 * field < size else 0

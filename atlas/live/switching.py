@@ -80,7 +80,7 @@ def switch_off_largest(live: "Live", prompts: Sequence[str], n: int, layers: Seq
 
 
 def largest_neurons(traced: "LiveTrace", position_id: int, n: int, layers: Sequence[int] | None) -> list[Neuron]:
-    """Their neurons. Raises AtlasError for layers that there are not, and for an n that is not kept."""
+    """List the neurons of the n largest sub-updates of each layer. Raises AtlasError for layers that do not exist, and for an n that is not kept."""
     there = range(fetch(traced.con, "SELECT m.n_layers FROM model AS m").item())
     if not 1 <= n <= MOST_LARGEST:
         raise AtlasError(f"the {n} largest sub-updates of a layer were asked for; 1 to {MOST_LARGEST} can be")
@@ -110,7 +110,7 @@ def fit_into_experiment(tables: dict[str, pa.Table], prompt_id: int, n_before: i
 
 
 def one_experiment(rows: pa.Table, asked: dict[str, object]) -> pa.Table:
-    """From when the first request began until the last was answered."""
+    """Make one experiment of several requests: from when the first began until the last was answered."""
     first, last = rows.to_pylist()[0], rows.to_pylist()[-1]
     settings = json.dumps(json.loads(first["settings"]) | asked)
     return pa.Table.from_pylist([first | {"finished_at": last["finished_at"], "settings": settings}], rows.schema)

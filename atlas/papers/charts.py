@@ -53,7 +53,7 @@ def apply_print_theme(chart: Any, *, width: int, height: int) -> Any:
 
 
 def layer_axis() -> "alt.X":
-    """Layers as whole numbers, every second or so where they would touch."""
+    """Build an axis of layers as whole numbers, every second or so where they would touch."""
     import altair as alt
 
     return alt.X("layer:O", title="Layer (from 0)", axis=alt.Axis(labelAngle=0, labelOverlap="parity", labelSeparation=2, grid=False))
@@ -74,7 +74,7 @@ def y_axis(y: str, title: str, format: str, kind: str = "linear", *, is_from_zer
 
 
 def legend(names: Sequence[str], width: int, **options: Any) -> "alt.Legend":
-    """In one row above the chart if the names fit there, else in rows of two: what is too wide would be cut."""
+    """Build a legend in one row above the chart if the names fit there, else in rows of two: what is too wide would be cut."""
     import altair as alt
 
     room = sum(SYMBOL + CHARACTER * len(name) for name in names)
@@ -115,7 +115,7 @@ def lines(
 
 
 def column_lines(frame: pl.DataFrame, columns: dict[str, str], *, y_title: str, format: str = "~f") -> "alt.LayerChart":
-    """Several columns over the layers, one line for each: column → name in the legend."""
+    """Draw several columns over the layers, one line for each: column → name in the legend."""
     long = frame.select("layer", *columns).rename(columns).unpivot(index="layer", variable_name="series", value_name="value")
     return lines(long, y="value", y_title=y_title, series="series", order=list(columns.values()), format=format)
 
@@ -135,7 +135,7 @@ def stacked_bars(
     is_share: bool = False,
     colors: Sequence[str] = VIRIDIS,
 ) -> "alt.Chart":
-    """Stacked bars, one for each `x`: the columns `parts` (column → name in the legend), the first at the bottom; shares fill the axis from 0 to 1."""
+    """Draw a stacked bar for each `x`: the columns `parts` (column → name in the legend), the first at the bottom; shares fill the axis from 0 to 1."""
     import altair as alt
 
     names = list(parts.values())
@@ -156,7 +156,7 @@ def stacked_bars(
 
 
 def counted_points(frame: pl.DataFrame, *, x: str, x_title: str, x_domain: Sequence[float], y: str, y_title: str, n: str) -> "alt.LayerChart":
-    """Points over a logarithmic axis, joined, each with the number of cases behind it."""
+    """Draw points over a logarithmic axis, joined, each with the number of cases behind it."""
     import altair as alt
 
     scale = alt.Scale(type="log", domain=list(x_domain), nice=False)
@@ -173,7 +173,7 @@ def counted_points(frame: pl.DataFrame, *, x: str, x_title: str, x_domain: Seque
 
 
 def ranked_bars(frame: pl.DataFrame, *, y: str, x: str, x_title: str, format: str) -> "alt.Chart":
-    """Horizontal bars in the frame's order, one per text in `y`."""
+    """Draw horizontal bars in the frame's order, one per text in `y`."""
     import altair as alt
 
     drawn = (
@@ -202,7 +202,7 @@ def boxes(frame: pl.DataFrame, *, low: str, q1: str, median: str, q3: str, high:
 
 
 def bars(frame: pl.DataFrame, *, x: str, y: str, y_title: str, series: str, order: Sequence[str], format: str = "~f", width: int = COLUMN) -> "alt.Chart":
-    """Bars side by side: a group for each text in `x`, in the frame's order and broken into lines at |, with a bar in it for each series."""
+    """Draw bars side by side: a group for each text in `x`, in the frame's order and broken into lines at |, with a bar in it for each series."""
     import altair as alt
 
     groups = frame[x].unique(maintain_order=True).to_list()

@@ -29,7 +29,7 @@ Rule = Callable[[Examples, Examples], np.ndarray]
 
 
 def early_exit(a: "Atlas", corpus: int | None = None) -> pl.DataFrame:
-    """Accuracy and layers saved of each rule, mean and standard deviation over SEEDS splits.
+    """Measure the accuracy and layers saved of each rule, mean and standard deviation over SEEDS splits.
 
     corpus: one corpus_id; None takes the only one that is traced. Columns: rule; clusters (what stands for the sub-updates: clusters of the values or of their
     logits, null where the rule does not look at them); accuracy (share of predictions that are the model's final one); accuracy_std;
@@ -53,14 +53,14 @@ def row(name: str, space: str | None, rule: Rule, examples: Examples) -> dict[st
 
 
 def training_mask(examples: Examples, seed: int) -> np.ndarray:
-    """Which examples teach: those of half the sequences, [n]. Whole sequences, so that no text is on both sides."""
+    """Choose which examples teach: those of half the sequences, [n]. Whole sequences, so that no text is on both sides."""
     sequences = np.unique(examples.sequence)
     taught = np.random.default_rng(seed).permutation(sequences)[: len(sequences) // 2]
     return np.isin(examples.sequence, taught)
 
 
 def score(rule: Rule, examples: Examples, seed: int) -> tuple[float, float]:
-    """Accuracy and mean layers saved of a rule that learns from one half."""
+    """Measure the accuracy and mean layers saved of a rule that learns from one half."""
     taught = training_mask(examples, seed)
     asked = examples.select_rows(~taught)
     exits = rule(examples.select_rows(taught), asked)
@@ -86,7 +86,7 @@ def dominant_sub_updates(taught: Examples, asked: Examples, *, at_own_layer: boo
 
 
 def overlap(asked: np.ndarray, events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and largest number of clusters that each row of asked [n, k] shares with the rows of events [m, k]; 0 without events."""
+    """Compute the mean and largest number of clusters that each row of asked [n, k] shares with the rows of events [m, k]; 0 without events."""
     if not len(events):
         return np.zeros(len(asked)), np.zeros(len(asked))
     n_clusters = int(max(asked.max(), events.max())) + 1

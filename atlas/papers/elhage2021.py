@@ -24,7 +24,7 @@ INDUCES = 0.3
 
 
 def copying_heads(frame: pl.DataFrame) -> str:
-    """'124 of 270 (uncentred); …': heads with a ratio above one half."""
+    """Count the heads with a ratio of one half or more: 'of 270: 124 (uncentred), …'."""
     found = []
     for embedding, name in charts.EMBEDDINGS.items():
         rows = frame.filter(embedding=embedding)
@@ -43,7 +43,7 @@ def strongest(frame: pl.DataFrame) -> str:
 
 
 def induction_heads(frame: pl.DataFrame) -> str:
-    """How many heads are induction heads on the probe, and what their circuits are."""
+    """Count the induction heads on the probe, and say what their circuits are."""
     found = frame.filter(pl.col("induction") > INDUCES)
     if found.is_empty():
         return f"no head looks there with more than {INDUCES} of its weight"
@@ -57,7 +57,7 @@ def induction_heads(frame: pl.DataFrame) -> str:
 
 
 def bigrams(frame: pl.DataFrame) -> str:
-    """Of the commonest tokens: whose top follower the direct path names, and how far it is from their followers."""
+    """Say for how many of the commonest tokens the direct path names the top follower, and how far it is from their followers."""
     row = frame.sort((pl.col("n_tokens") - COMMONEST).abs(), maintain_order=True).row(0, named=True)
     return (
         f"of the {row['n_tokens']:,} commonest tokens' top followers {percent(row['top_share'], 0)}, {percent(row['top10_share'], 0)} in its top 10; "
@@ -66,7 +66,7 @@ def bigrams(frame: pl.DataFrame) -> str:
 
 
 def copying_shares(frame: pl.DataFrame) -> str:
-    """How many heads' largest skip-trigrams are mostly copies."""
+    """Count the heads whose largest skip-trigrams are mostly copies."""
     heads = frame.unique(["layer", "head"])
     return f"{heads.filter(pl.col('copying_share') >= COPIES).height} of {heads.height} heads, whose 100 largest are copies by half or more"
 
@@ -84,7 +84,7 @@ def term_falls(frame: pl.DataFrame) -> str:
 
 
 def birth(frame: pl.DataFrame) -> str:
-    """Between which checks the second block comes to cost less than half of the first, and what both heads do meanwhile."""
+    """Say between which checks the second block comes to cost less than half of the first, and what both heads do meanwhile."""
     half = frame.filter(pl.col("saved") > LEARNED)
     if half.is_empty():
         steps, saved, induction = (max(frame[column].to_list()) for column in ("step", "saved", "induction"))

@@ -16,7 +16,7 @@ KINDS = {"k": "keys", "q": "queries", "v": "values"}
 
 
 def bigram(frame: pl.DataFrame) -> "alt.Chart":
-    """Both divergences for more and more of the commonest tokens, of the first corpus."""
+    """Draw both divergences for more and more of the commonest tokens, of the first corpus."""
     names = {"kl_direct": "direct path", "kl_unigram": "unigram"}
     first = frame.filter(corpus_id=frame["corpus_id"].min()).rename(names).with_columns(tokens=pl.format("{}", "n_tokens"))
     long = first.unpivot(index="tokens", on=list(names.values()), variable_name="path", value_name="nats")

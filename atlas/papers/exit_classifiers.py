@@ -22,7 +22,7 @@ def first_exit(wants: np.ndarray) -> np.ndarray:
 
 
 def indicator(clusters: np.ndarray, n_clusters: int) -> np.ndarray:
-    """[n, k] cluster numbers → [n, n_clusters], 1 where the cluster is among them."""
+    """Encode cluster numbers: [n, k] → [n, n_clusters], 1 where the cluster is among them."""
     found = np.zeros((len(clusters), n_clusters), np.float32)
     np.put_along_axis(found, clusters, 1, 1)
     return found
@@ -39,7 +39,7 @@ def clusters(examples: Examples, layer: int, n_clusters: int) -> np.ndarray:
 def exits(
     taught: Examples, asked: Examples, features: Callable[[Examples, int, int], np.ndarray], target: Callable[[np.ndarray, int], np.ndarray]
 ) -> np.ndarray:
-    """Exit at the first layer whose classifier says that the prediction has saturated by then.
+    """Find where each example exits: at the first layer whose classifier says that the prediction has saturated by then.
 
     features: of a layer, [n, ·]. target: saturation layers and a layer → classes, of which those <= layer mean: stop.
     """
@@ -69,12 +69,12 @@ def predict_classes(known: np.ndarray, classes: np.ndarray, unknown: np.ndarray)
 
 
 def binary_target(saturated_at: np.ndarray, layer: int) -> np.ndarray:
-    """Two classes: the layer where it has saturated, one more where it has not."""
+    """Label each example with one of two classes: the layer where it has saturated, one more where it has not."""
     return np.where(saturated_at <= layer, layer, layer + 1)
 
 
 def layer_target(saturated_at: np.ndarray, _: int) -> np.ndarray:
-    """One class a layer."""
+    """Label each example with the layer where it saturates: one class a layer."""
     return saturated_at
 
 

@@ -31,7 +31,7 @@ WHERE p.experiment_id = {experiment:d} AND p.prompt_id = {prompt:d}
 
 
 def choose_experiment(a: "Atlas", kind: str, experiment: int | None) -> int:
-    """AtlasError where there is none of the kind."""
+    """Choose the experiment that is asked for, or the last of the kind. Raises AtlasError where there is none of the kind."""
     found = a.sql(LAST.format(kind=kind)).item() if experiment is None else experiment
     if found is None:
         raise AtlasError(f"no experiment of kind {kind} is finished: `atlas experiment {kind}` makes one")
@@ -39,7 +39,7 @@ def choose_experiment(a: "Atlas", kind: str, experiment: int | None) -> int:
 
 
 def trace_of(a: "Atlas", experiment: int | None = None, prompt: int | None = None) -> pl.DataFrame:
-    """causal_trace of one prompt at all sites, with columns site, experiment, prompt, text and answer; the prompt of the largest total effect if none is
+    """Read causal_trace of one prompt at all sites, with columns site, experiment, prompt, text and answer; the prompt of the largest total effect if none is
     asked for."""
     experiment = choose_experiment(a, "tracing", experiment)
     if prompt is None:
@@ -58,12 +58,12 @@ def trace_of(a: "Atlas", experiment: int | None = None, prompt: int | None = Non
 
 
 def averages(a: "Atlas", experiment: int | None = None) -> pl.DataFrame:
-    """indirect_effects, with a column experiment."""
+    """Read indirect_effects, with a column experiment."""
     experiment = choose_experiment(a, "tracing", experiment)
     return read_answer(a.con, "indirect_effects", experiment=experiment).with_columns(pl.lit(experiment).alias("experiment"))
 
 
 def knockouts(a: "Atlas", experiment: int | None = None) -> pl.DataFrame:
-    """knockout, with a column experiment."""
+    """Read knockout, with a column experiment."""
     experiment = choose_experiment(a, "knockout", experiment)
     return read_answer(a.con, "knockout", experiment=experiment).with_columns(pl.lit(experiment).alias("experiment"))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def fig2(frame: pl.DataFrame) -> "alt.Chart":
-    """Shares of triggers by what explains them."""
+    """Draw the shares of triggers by what explains them."""
     parts = {"shallow": "shallow", "shallow_and_semantic": "both", "semantic": "semantic", "uncovered": "uncovered"}
     return charts.stacked_bars(frame, parts=parts, y_title="Triggers", is_share=True, colors=[*charts.VIRIDIS[:3], "#F2F2F2"])
 
@@ -26,19 +26,19 @@ def fig3(frame: pl.DataFrame) -> "alt.LayerChart":
 
 
 def fig4(frame: pl.DataFrame) -> "alt.LayerChart":
-    """Agreement rate; chance is too small to draw, and stands in the caption."""
+    """Draw the agreement rate; chance is too small to show, and stands in the caption."""
     return charts.lines(frame, y="agreement_rate", y_title="Agreement rate", format="~%")
 
 
 def fig5(frame: pl.DataFrame) -> "alt.LayerChart":
-    """Ranks as boxes, on a logarithmic scale: they span all magnitudes."""
+    """Draw ranks as boxes, on a logarithmic scale: they span all magnitudes."""
     return charts.boxes(
         frame, low="lower_whisker", q1="q1", median="median", q3="q3", high="upper_whisker", y_title="Rank of the next token (log scale)", kind="log"
     )
 
 
 def fig6(frame: pl.DataFrame) -> "alt.LayerChart":
-    """Agreement by bin of max p, each point at its bin's middle and with its number of keys."""
+    """Draw agreement by bin of max p, each point at its bin's middle and with its number of keys."""
     shown = frame.filter(pl.col("n_keys") > 0).with_columns(middle=(pl.col("lower_edge") * pl.col("upper_edge")).sqrt())
     edges = (frame["lower_edge"].min(), frame["upper_edge"].max())
     names = {"x_title": "Maximum probability of the value", "y_title": "Agreement rate"}
@@ -46,14 +46,14 @@ def fig6(frame: pl.DataFrame) -> "alt.LayerChart":
 
 
 def top_values(frame: pl.DataFrame) -> "alt.Chart":
-    """How many of the surest values lie in each layer, by whether a trigger is followed by their token."""
+    """Draw how many of the surest values lie in each layer, by whether a trigger is followed by their token."""
     counted = frame.group_by("layer").agg(followed=(pl.col("n_followed") > 0).sum(), never=(pl.col("n_followed") == 0).sum())
     parts = {"followed": "token follows a trigger", "never": "follows none"}
     return charts.stacked_bars(charts.every_layer(counted), parts=parts, y_title="Values", colors=[charts.VIRIDIS[1], charts.VIRIDIS[3]])
 
 
 def table2(frame: pl.DataFrame) -> "alt.Chart":
-    """Precision of the best values, each under its address and token."""
+    """Draw the precision of the best values, each under its address and token."""
     names = [f"{Neuron(layer, neuron)} {label(token)}" for layer, neuron, token in frame.select("layer", "neuron", "token").iter_rows()]
     return charts.ranked_bars(frame.with_columns(value=pl.Series(names)), y="value", x="precision_at_50", x_title="Precision@50", format="%")
 
@@ -63,13 +63,13 @@ def fig7(frame: pl.DataFrame) -> "alt.LayerChart":
 
 
 def fig8(frame: pl.DataFrame) -> "alt.LayerChart":
-    """Zero agreement, in both variants."""
+    """Draw zero agreement, in both variants."""
     names = {"zero_agreement": "with the FFN’s output", "zero_agreement_block": "with the block’s output"}
     return charts.column_lines(frame, names, y_title="Positions without agreement", format="~%")
 
 
 def fig8_agreeing(frame: pl.DataFrame) -> "alt.Chart":
-    """Shares of stop words and short prefixes, among agreeing and all cases."""
+    """Draw the shares of stop words and short prefixes, among agreeing and all cases."""
     kinds = {"stop_word_share": "stop word", "short_share": "short prefix"}
     cases = {"agreeing_": "agreeing cases", "": "all cases"}
     rows = [

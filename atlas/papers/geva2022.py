@@ -224,7 +224,7 @@ BAGS = (
 
 
 def describe_suppression(frame: pl.DataFrame) -> str:
-    """How far shares fall, relatively and in points with their intervals, and what that costs; random controls have no place in a sentence."""
+    """Describe how far shares fall, relatively and in points with their intervals, and what that costs; random controls have no place in a sentence."""
     base = frame.filter(role="base")
     if base.is_empty():
         return "the base arm is missing"

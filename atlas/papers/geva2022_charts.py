@@ -22,7 +22,7 @@ SUBJECTS = {"value": "values", "random_vector": "random|vectors", "ffn_update": 
 
 
 def concepts(frame: pl.DataFrame) -> "alt.Chart":
-    """Shares of tokens by kind of concept, for values and what they are compared with."""
+    """Draw the shares of tokens by kind of concept, for values and what they are compared with."""
     shown = frame.with_columns(pl.col("subject").replace_strict(SUBJECTS))
     return charts.stacked_bars(shown, x="subject", parts={part: part for part in CONCEPTS[:-1]}, y_title="Tokens", is_share=True)
 
@@ -39,7 +39,7 @@ def dominant_share(frame: pl.DataFrame) -> "alt.LayerChart":
 
 
 def fig3(frame: pl.DataFrame) -> "alt.LayerChart":
-    """Scores over the layers, of dominant and random sub-updates."""
+    """Draw scores over the layers, of dominant and random sub-updates."""
     order = [name + which for name in SCORES.values() for which in ("", ", random")]
     long = frame.rename(SCORES).unpivot(index=["layer", "selection"], on=list(SCORES.values()), variable_name="score", value_name="value")
     long = long.with_columns(series=pl.col("score") + pl.when(pl.col("selection") == "random").then(pl.lit(", random")).otherwise(pl.lit("")))
@@ -52,13 +52,13 @@ def fig3(frame: pl.DataFrame) -> "alt.LayerChart":
 
 
 def events(frame: pl.DataFrame) -> "alt.LayerChart":
-    """Events of both kinds in each layer."""
+    """Draw the events of both kinds in each layer."""
     names = {"n_saturations": "saturations", "n_eliminations": "eliminations", "n_other_eliminations": "not of the input token"}
     return charts.column_lines(frame, names, y_title="Events")
 
 
 def table4(frame: pl.DataFrame) -> "alt.Chart":
-    """Scores by event and selection."""
+    """Draw scores by event and selection."""
     event = pl.col("event").str.replace(" of ", "|of ")
     shown = frame.select(pl.format("{}|{}", event, "selection").alias("group"), *SCORES).rename(SCORES)
     long = shown.unpivot(index="group", variable_name="of the ten", value_name="score")
@@ -66,13 +66,13 @@ def table4(frame: pl.DataFrame) -> "alt.Chart":
 
 
 def extreme(frame: pl.DataFrame) -> "alt.Chart":
-    """Extreme sub-updates in each layer, by what they do to the candidate."""
+    """Draw the extreme sub-updates in each layer, by what they do to the candidate."""
     parts = {"n_promoting": "promote the candidate", "n_demoting": "demote it"}
     return charts.stacked_bars(frame, parts=parts, y_title="Extreme sub-updates", colors=[charts.VIRIDIS[1], charts.VIRIDIS[3]])
 
 
 def extreme_clusters(frame: pl.DataFrame) -> "alt.Chart":
-    """Extreme sub-updates of each cluster, named by its number and what it promotes."""
+    """Draw the extreme sub-updates of each cluster, named by its number and what it promotes."""
     names = [f"{cluster}: {labels(tokens)}" for cluster, tokens in frame.select("cluster", "tokens").iter_rows()]
     return charts.ranked_bars(frame.with_columns(name=pl.Series(names)), y="name", x="n_updates", x_title="Extreme sub-updates", format="d")
 

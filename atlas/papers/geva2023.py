@@ -24,7 +24,7 @@ def curves(frame: pl.DataFrame) -> "alt.LayerChart":
 
 
 def deepest(frame: pl.DataFrame) -> str:
-    """Of each source the largest fall."""
+    """Describe the largest fall of each source."""
     found = frame.sort("change").unique("sources", keep="first", maintain_order=True)
     return "; ".join(f"{SOURCES[row['sources']]} {row['change']:+.0%} at layer {row['layer']}" for row in found.rows(named=True))
 

@@ -68,7 +68,7 @@ class Item:
         return "corpus" in self.accepts or "one_corpus" in relations(self.sql)
 
     def arguments(self, choices: Mapping[str, object]) -> dict[str, object]:
-        """Every argument by name: what is fixed, what is chosen as far as it is taken, and the question's defaults."""
+        """Collect every argument by name: what is fixed, what is chosen as far as it is taken, and the question's defaults."""
         defaults = {p.name: p.default_value for p in self.resolved_question.parameters} if self.resolved_question else dict.fromkeys(self.accepts)
         return {**defaults, **{name: value for name, value in choices.items() if name in defaults}, **self.fixed}
 

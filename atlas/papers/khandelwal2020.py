@@ -24,7 +24,7 @@ def perplexity(value: float | None) -> str:
 
 
 def both_splits(frame: pl.DataFrame) -> str:
-    """'tune 41.9 → 40.7 (without near-copies …); test …': without and with neighbours."""
+    """Describe both splits without and with neighbours: 'tune 41.9 → 40.7 (without near-copies …); test …'."""
     found = [
         f"{row['part']} {perplexity(row['perplexity'])} → {perplexity(row['perplexity_knn'])} "
         f"(without near-copies {perplexity(row['perplexity_others'])} → {perplexity(row['perplexity_knn_others'])})"
@@ -35,7 +35,7 @@ def both_splits(frame: pl.DataFrame) -> str:
 
 
 def of_store(frame: pl.DataFrame) -> str:
-    """How large the store is, and whether the model has learned its text."""
+    """Say how large the store is, and whether the model has learned its text."""
     row = frame.row(0, named=True)
     trained = {True: ", text that the model was trained on", False: ", text that the model was not trained on", None: ""}[row["is_training_text"]]
     seen = f" The test queries had been scored {row['n_earlier_tests']} times before against these entries." if row["n_earlier_tests"] else ""
@@ -54,7 +54,7 @@ def best_weight(frame: pl.DataFrame) -> str:
 
 
 def of_mixtures(frame: pl.DataFrame) -> str:
-    """Of each mixture the perplexity of the test queries, with the λ that is best for the tune queries."""
+    """Give each mixture's perplexity of the test queries, with the λ that is best for the tune queries."""
     rows = frame.filter("is_chosen").select("mixture", "test_perplexity", "weight").iter_rows()
     return f"test: {', '.join(f'{mixture} {perplexity(value)} (λ {weight:.2f})' for mixture, value, weight in rows)}"
 

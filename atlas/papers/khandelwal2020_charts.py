@@ -14,7 +14,7 @@ MIXTURES = ("3-gram", "5-gram", "neighbours")
 
 
 def neighbours(frame: pl.DataFrame) -> "alt.LayerChart":
-    """Perplexity over k, which doubles from tick to tick."""
+    """Draw perplexity over k, which doubles from tick to tick."""
     import altair as alt
 
     ks = frame["k"].to_list()
@@ -23,7 +23,7 @@ def neighbours(frame: pl.DataFrame) -> "alt.LayerChart":
 
 
 def weights(frame: pl.DataFrame) -> "alt.LayerChart":
-    """Perplexity over λ; where a mixture gives a token nothing there is no point."""
+    """Draw perplexity over λ, without a point where a mixture gives a token nothing."""
     return draw_query_lines(frame, "weight", weight_axis())
 
 
@@ -34,7 +34,7 @@ def draw_query_lines(frame: pl.DataFrame, over: str, x: "alt.X") -> "alt.LayerCh
 
 
 def ngrams(frame: pl.DataFrame) -> "alt.LayerChart":
-    """Perplexity over λ of each mixture."""
+    """Draw the perplexity of each mixture over λ."""
     return perplexities(frame.sort("weight"), "mixture", list(MIXTURES), weight_axis())
 
 

@@ -21,16 +21,16 @@ SAFE = (
 """Code points that Liberation Sans and its kin have. Others would print as a blank or a box."""
 
 MARKS = {"␣": "\u00b7", "↵": "\\n", "→": "\\t"}
-"""What stands for the marks of visible(): a middle dot for a space."""
+"""What stands for the marks of visible_text: a middle dot for a space."""
 
 
 def label(text: str) -> str:
-    """`text` with spaces at its ends as ·, characters that fonts may lack as U+XXXX, and no longer than LONGEST characters."""
+    """Make a label of `text`: spaces at its ends as ·, characters that fonts may lack as U+XXXX, and no longer than LONGEST characters."""
     return crop_label(parts(text[:READ]))
 
 
 def labels(texts: Iterable[str]) -> str:
-    """Several in one label, with spaces between them."""
+    """Join several texts in one label, with spaces between them."""
     return crop_label([part for text in texts for part in (*parts(text[:READ]), " ")][:-1])
 
 

@@ -28,7 +28,7 @@ def one_prompt(frame: pl.DataFrame) -> str:
 
 
 def windows(frame: pl.DataFrame) -> str:
-    """How many layers are put back together."""
+    """Say how many layers are put back together."""
     found = frame.select("site", "window_layers").unique().sort("site").rows()
     return f"Layers put back together: {', '.join(f'{site} {n}' for site, n in found)}."
 
@@ -41,7 +41,7 @@ def of_roles(frame: pl.DataFrame) -> str:
 
 
 def describe_largest_effects(frame: pl.DataFrame) -> str:
-    """Of each site the role and the layer with the largest mean effect."""
+    """Describe for each site the role and the layer with the largest mean effect."""
     best = frame.sort("effect", descending=True, maintain_order=True).unique("site", keep="first", maintain_order=True)
     found = [f"{row['site']} {row['effect']:.1%} at {row['role']}, layer {row['layer']}" for row in best.rows(named=True)]
     return f"ATE {number(frame['total_effect'].max(), '.1%')}; largest AIE: {'; '.join(found)}"  # type: ignore[arg-type]

@@ -24,7 +24,7 @@ ROW, GAP, AROUND = 11, 0.8, 88
 
 
 def trace(frame: pl.DataFrame) -> "alt.LayerChart":
-    """Every token of the prompt, those of the subject with *."""
+    """Draw the effects at every token of the prompt, those of the subject with *."""
     tokens = frame.unique("index").sort("index")
     names = [label(token) + ("*" if role.startswith("subject") else "") for token, role in tokens.select("token", "role").rows()]
     rows = {index: row for row, index in enumerate(tokens["index"].to_list())}
@@ -32,7 +32,7 @@ def trace(frame: pl.DataFrame) -> "alt.LayerChart":
 
 
 def average(frame: pl.DataFrame) -> "alt.LayerChart":
-    """Every role that some prompt has, in the order of a prompt."""
+    """Draw the average effects at every role that some prompt has, in the order of a prompt."""
     order = ("other", *(role for role in TOKEN_ROLES if role != "other"))
     roles = [role for role in order if role in set(frame["role"])]
     rows = {role: row for row, role in enumerate(roles)}
@@ -44,7 +44,7 @@ def names_of_role(role: str) -> str:
 
 
 def heat_map(frame: pl.DataFrame, names: Sequence[str], title: str) -> "alt.LayerChart":
-    """Columns row (from 0), site, layer and effect. One view, in which each site has its own stretch of the x axis: views side by side have no set width."""
+    """Draw columns row (from 0), site, layer and effect in one view, each site with its own stretch of the x axis: views side by side have no set width."""
     import altair as alt
 
     # another cell cannot be placed, or has no colour
@@ -83,7 +83,7 @@ def columns_of(layers: Sequence[int]) -> dict[int, int]:
 
 
 def layer_ticks(layers: Sequence[int], n_sites: int, step: float) -> "alt.Axis":
-    """Under the middle of columns: all of few layers, some of many."""
+    """Put ticks under the middle of columns: all of few layers, some of many."""
     import altair as alt
 
     every = max(1, -(-len(layers) // 10))

@@ -35,7 +35,7 @@ def article(paper: Paper, made: Sequence[RenderedItem], atlas_name: str, setting
 
 
 def text(plain: str) -> str:
-    """Escaped, and with controls and direction marks visible."""
+    """Escape text, with controls and direction marks visible."""
     return escape(visible_line(plain))
 
 

@@ -37,7 +37,7 @@ def printed_table(frame: pl.DataFrame, item: Item) -> pl.DataFrame:
 
 
 def shorten_cells(cells: pl.Series, *, at_start: bool) -> pl.Series:
-    """Text as it is or cut; of a list its members, each with its hidden characters visible, joined and cut."""
+    """Shorten cells: text as it is or cut; of a list its members, each with its hidden characters visible, joined and cut."""
 
     def one(cell: object) -> object:
         text = cell if isinstance(cell, str) else display(cell) if isinstance(cell, list) else None
@@ -84,7 +84,7 @@ def setting_of(con: duckdb.DuckDBPyConnection, corpus: object) -> str:
 
 
 def sweep_of(text: Mapping[str, object]) -> str:
-    """How the sweep of a text differs from the papers', which leave out nothing; empty where it does not."""
+    """Say how the sweep of a text differs from the papers', which leave out nothing; empty where it does not."""
     first = f", triggers and statistics from index {text['skip_first']} of each sequence on" if text["skip_first"] else ""
     same = f", of triggers with the same last {text['distinct_tokens']} tokens the best alone" if text["distinct_tokens"] else ""
     return first + same

@@ -55,13 +55,13 @@ def trees(frame: pl.DataFrame) -> str:
 
 
 def by_rank(frame: pl.DataFrame) -> str:
-    """Of the place that is best at any rank: UUAS by rank."""
+    """Give the UUAS by rank of the place that is best at any rank."""
     rows = charts.best_place(frame)
     return f"{place(rows.row(0, named=True))}: {', '.join(f'rank {rank} {percent(uuas)}' for rank, uuas in rows.select('rank', 'uuas').iter_rows())}"
 
 
 def relations(frame: pl.DataFrame) -> str:
-    """All relations, and the three that a head follows furthest above the best offset."""
+    """Describe all relations, and the three that a head follows furthest above the best offset."""
     rows = charts.last_run(frame)
     every, one = rows.filter(relation="any"), rows.filter(pl.col("relation") != "any")
     shown = [*one.sort("gain", descending=True, maintain_order=True).head(3).iter_rows(named=True), *every.iter_rows(named=True)]

@@ -53,7 +53,7 @@ def unpivot_columns(frame: pl.DataFrame, over: str, names: dict[str, str]) -> pl
 
 
 def ranks(frame: pl.DataFrame) -> "alt.LayerChart":
-    """UUAS over the rank, which doubles from tick to tick."""
+    """Draw UUAS over the rank, which doubles from tick to tick."""
     import altair as alt
 
     embedding = last_run(frame).filter(site="resid_pre")
@@ -66,6 +66,6 @@ def ranks(frame: pl.DataFrame) -> "alt.LayerChart":
 
 
 def relations(frame: pl.DataFrame) -> "alt.Chart":
-    """By how much the best head of each of the commonest relations is above the best offset."""
+    """Draw by how much the best head of each of the commonest relations is above the best offset."""
     rows = last_run(frame).head(MOST).with_columns(named=pl.format("{}, at the {}", "relation", "looks_at")).sort("gain", descending=True, maintain_order=True)
     return charts.ranked_bars(rows, y="named", x="gain", x_title="Share of pairs above the best offset", format=".0%")

@@ -75,7 +75,7 @@ ORDER BY is_chosen DESC, u.mixture, u.weight
 
 
 def choose_retrieval(a: "Atlas", retrieval: int | None) -> int:
-    """AtlasError where the atlas has the keys of none."""
+    """Choose the retrieval that is asked for, or the last. Raises AtlasError where the atlas has the keys of none."""
     found = a.sql(LAST).item() if retrieval is None else retrieval
     if found is None:
         raise AtlasError("no retrieval of keys that this atlas has: `atlas retrieve` makes one")

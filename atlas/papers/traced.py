@@ -59,7 +59,7 @@ class Examples(NamedTuple):
 
 
 def read_examples(a: "Atlas", space: str, corpus: int | None = None) -> Examples:
-    """Every traced position of a corpus (None: of all), its dominant sub-updates as clusters of the space. Raises AtlasError if there are none of either."""
+    """Read every traced position of a corpus (None: all), its dominant sub-updates as clusters of the space. Raises AtlasError if there are none of either."""
     table = fetch(a.con, EXAMPLES, {"corpus": corpus})
     if table.is_empty():
         raise AtlasError("early exit needs traced positions, and this atlas has none: ingest with --trace")

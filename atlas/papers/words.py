@@ -14,12 +14,12 @@ def number(value: float | None, format: str = ",.0f") -> str:
 
 
 def total(frame: pl.DataFrame, column: str, what: str) -> str:
-    """'46,080 keys': the sum of a column of counts."""
+    """Sum a column of counts: '46,080 keys'."""
     return f"{int(frame[column].sum()):,} {what}"
 
 
 def describe_count(frame: pl.DataFrame, column: str, what: str) -> str:
-    """'320 traced positions': a count that every row has, the largest where they differ."""
+    """Give a count that every row has, the largest where they differ: '320 traced positions'."""
     return f"{int(frame[column].max() or 0):,} {what}"  # type: ignore[arg-type]
 
 
@@ -35,13 +35,13 @@ def ratio(frame: pl.DataFrame, part: str, whole: str) -> float | None:
 
 
 def at_layer(frame: pl.DataFrame, column: str, *, largest: bool = True, digits: int = 1) -> str:
-    """'3.5% at layer 15': a share's extreme and the first layer that has it."""
+    """Find a share's extreme and the first layer that has it: '3.5% at layer 15'."""
     found = frame.drop_nulls(column).sort(column, "layer", descending=[largest, False])
     return NONE if found.is_empty() else f"{percent(found[column][0], digits)} at layer {found['layer'][0]}"
 
 
 def ends(frame: pl.DataFrame, column: str, digits: int = 1) -> str:
-    """'2.0% at layer 0, 60.1% at layer 29': a share at the first and the last layer."""
+    """Give a share at the first and the last layer: '2.0% at layer 0, 60.1% at layer 29'."""
     found = frame.drop_nulls(column).sort("layer")
     if found.is_empty():
         return NONE

@@ -39,7 +39,7 @@ def write_paper(a: Atlas, paper: Paper, out: Path, choices: Choices, *, only: Co
 
 
 def summary(made: Sequence[RenderedItem]) -> pl.DataFrame:
-    """One row per item: where the paper has it, rows, seconds, and the files or the reason there are none."""
+    """Summarise what was made, one row per item: where the paper has it, rows, seconds, and the files or the reason there are none."""
     rows = [(m.item.name, m.item.place, m.frame.height if m.frame is not None else None, round(m.seconds, 2), m.reason or " ".join(m.files)) for m in made]
     return pl.DataFrame(rows, schema={"item": str, "place": str, "rows": int, "seconds": float, "files, or why there are none": str}, orient="row")
 

@@ -89,7 +89,7 @@ class Question:
 
 
 def header(sql: str) -> Iterator[tuple[str, str]]:
-    """(key, text) of the `-- key: text` lines that a file begins with."""
+    """Yield (key, text) of the `-- key: text` lines that a file begins with."""
     for line in sql.splitlines():
         match = re.match(r"-- (\w+):\s+(.+)", line)
         if match is None:
@@ -130,7 +130,7 @@ def parse_question(name: str, sql: str, catalog: str = "") -> Question:
 
 @cache
 def questions() -> dict[str, Question]:
-    """Every installed question by name, in alphabetical order: of atlases, and of the files beside them."""
+    """Read every installed question by name, in alphabetical order: of atlases, and of the files beside them."""
     found = [(name, sql, "") for name, sql in question_sources().items()]
     found += [(name, sql, kind.name) for kind in kinds() for name, sql in kind.questions().items()]
     return {name: parse_question(name, sql, catalog) for name, sql, catalog in sorted(found)}
@@ -153,12 +153,12 @@ def explain_unknown_name(name: str) -> str:
 
 
 def similar_names(name: str, likeness: float = 0.6) -> list[str]:
-    """Names of questions that one may have been meant by, the nearest first; likeness: from 0 to 1, of equal names."""
+    """Find the names of questions that may have been meant, the nearest first; likeness: from 0 to 1, of equal names."""
     return get_close_matches(name, questions(), n=3, cutoff=likeness)
 
 
 def find_questions(words: str) -> list[Question]:
-    """Questions with all the words in name, title or source, upper and lower case alike."""
+    """Find the questions with all the words in name, title or source, upper and lower case alike."""
     return [q for q in questions().values() if all(word in f"{q.name} {q.title} {q.source}".lower() for word in words.lower().split())]
 
 

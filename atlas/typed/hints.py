@@ -33,7 +33,7 @@ def add_hints(sql: str) -> Iterator[None]:
 
 
 def hint(sql: str, message: str) -> str:
-    """'' where there is none."""
+    """Find the hint for an error's message; '' where there is none."""
     if SHORT_INTEGER.search(message):
         return "Layers and ranks are numbers of 16 bits, up to 32,767: write layer::INTEGER * 1536 + neuron."
     table = MISSING_TABLE.search(message)
@@ -47,7 +47,7 @@ def hint(sql: str, message: str) -> str:
 
 
 def of_column(column: str, sql: str) -> str:
-    """Of a column that there is not."""
+    """Find the hint for a column that does not exist; '' where there is none."""
     if is_argument(column, sql):
         text = column.replace("'", "''")
         return f"A text stands in single quotes: '{text}'. Without them, and in double quotes, it is the name of a column."
@@ -56,13 +56,13 @@ def of_column(column: str, sql: str) -> str:
 
 
 def is_argument(name: str, sql: str) -> bool:
-    """Whether a question that takes a text is called with that name among its arguments."""
+    """Tell whether a question that takes a text is called with that name among its arguments."""
     calls = re.findall(rf"""\b(\w++)\s*+\([^()']*?(?<![\w.'])"?{re.escape(name)}(?![\w.'])""", sql, re.IGNORECASE)
     return any(called.lower() in questions() and any(p.type == "text" for p in questions()[called.lower()].parameters) for called in calls)
 
 
 def questions_with_column(column: str, sql: str) -> list[str]:
-    """Questions with that column, those first that are called most like what the statement reads."""
+    """Find the questions with that column, those first whose names are most like what the statement reads."""
     # a stranger's statement may have a hundred thousand names, or one as long as it is
     read = [found[1] for found in islice(re.finditer(r"\b(?:FROM|JOIN)\s+(\w{1,60})\b", sql, re.IGNORECASE), READ)] or [""]
     near = {q.signature: max(SequenceMatcher(None, q.name, name).ratio() for name in read) for q in questions().values() if column in q.columns}

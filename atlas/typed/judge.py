@@ -104,7 +104,7 @@ def judge_plan(plan: dict[str, Any], catalogs: set[str]) -> None:
 
 
 def judge_table(get: dict[str, Any], catalogs: set[str]) -> None:
-    """get: the bound operator that reads a table, or calls a table function."""
+    """Refuse tables and table functions that are not allowed. get: the bound operator that reads a table, or calls a table function."""
     name, read = bound_name(get), get.get("function_data") or {}
     if name not in SCANS:
         if name not in TABLE_FUNCTIONS:
@@ -126,7 +126,7 @@ def refuse(what: str) -> None:
 
 
 def nodes(root: object) -> Iterator[dict[str, Any]]:
-    """Every object within a JSON value."""
+    """Yield every object within a JSON value."""
     waiting = [root]
     while waiting:
         found = waiting.pop()

@@ -9,7 +9,7 @@ LAX = "SELECT c.table_name, c.column_name FROM system.main.duckdb_columns() AS c
 
 
 def without_value(con: duckdb.DuckDBPyConnection) -> list[str]:
-    """Columns that must have a value and have rows without, as 'token.text'. Only those are looked into that the file itself lets be null."""
+    """List the columns that must have a value and have rows without, as 'token.text'. Only those are looked into that the file itself lets be null."""
     # for DuckDB names that differ in case are one
     lax = {(table.lower(), column.lower()) for table, column in fetch_rows(con, LAX)}
     must = [(table, c.name) for table in metadata(1).tables.values() for c in table.columns if not c.nullable and (table.name, c.name) in lax]

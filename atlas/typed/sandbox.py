@@ -103,7 +103,7 @@ def begin_query(
 
 
 def read_until(stream: IO[bytes], deadline: float, most: int) -> bytes | None:
-    """All that a process writes until it closes its end; None where it has not by then, or writes more."""
+    """Read all that a process writes until it closes its end; None where it has not by `deadline`, or writes more than `most` bytes."""
     pieces: list[bytes] = []
     n = 0
     with selectors.DefaultSelector() as selector:

@@ -31,7 +31,7 @@ LONG_NAME = 100
 
 
 def weight(table: pa.Table) -> int:
-    """Bytes of a result when it is written out: Arrow holds a text that many rows share, and the names within a structure, once."""
+    """Count the bytes of a result when it is written out: Arrow holds a text that many rows share, and the names within a structure, once."""
     long_names = sum(n for name in table.column_names if (n := len(name.encode())) > LONG_NAME)
     return table.schema.serialize().size + table.num_rows * long_names + sum(weigh(chunk) for column in table.columns for chunk in column.chunks)
 
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def answers() -> BinaryIO:
-    """Where the answer goes: standard output, which is then closed to what a library prints as it dies."""
+    """Open where the answer goes: standard output, which is then closed to what a library prints as it dies."""
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return out
@@ -113,7 +113,7 @@ def answer_request(asked: dict[str, Any]) -> tuple[dict[str, Any], Any]:
 
 
 def drop_privileges(memory: int, *, is_file: bool) -> None:
-    """From here on no file is written, of an atlas file's process none is opened and no connection made, and address space ends `memory` bytes on."""
+    """Drop privileges: no file is written from here on, for an atlas file none opened and no connection made, and address space ends `memory` bytes on."""
     limit(resource.RLIMIT_CORE, 0)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limit(resource.RLIMIT_FSIZE, 0)
@@ -128,6 +128,6 @@ def limit(kind: int, most: int) -> None:
 
 
 def address_space() -> int | None:
-    """Bytes of address space that this process has; None where the system does not say, and then does not limit it either."""
+    """Read the bytes of address space that this process has; None where the system does not say, and then does not limit it either."""
     statm = Path("/proc/self/statm")
     return int(statm.read_text(encoding="utf-8").split()[0]) * resource.getpagesize() if statm.exists() else None

@@ -39,12 +39,12 @@ def unfit_column_error(name: str, why: str) -> AtlasError:
 
 
 def widen_column(name: str, column: pl.Series) -> pl.Series:
-    """Whole numbers with more digits than decimals have as 128-bit integers; others as they are."""
+    """Convert whole numbers with more digits than decimals have to 128-bit integers; leave others as they are."""
     return column.to_physical() if has_wide_numbers(column) else column
 
 
 def has_wide_numbers(column: pl.Series) -> bool:
-    """Whether any of the whole numbers in a column of decimals has more than DECIMAL_DIGITS digits."""
+    """Tell whether any of the whole numbers in a column of decimals has more than DECIMAL_DIGITS digits."""
     numbers = column.to_physical()
     return any(abs(number) >= 10**DECIMAL_DIGITS for number in (numbers.min(), numbers.max()) if isinstance(number, int))
 

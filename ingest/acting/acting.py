@@ -54,7 +54,7 @@ class ArmHooks:
         return self.resid_pre[layer][rows][:, [index - self.start for index in indices]]
 
     def begin(self, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Where in the sequence this piece is. AtlasError for a cache that was not filled here, padding on the left, and rows that the batch has not."""
+        """Note where in the sequence this piece is. Raises AtlasError for a cache not filled here, padding on the left, and rows that the batch lacks."""
         given: Tensor = args[0] if args else kwargs["input_ids"]
         self.shape, cache, mask = (given.shape[0], given.shape[1]), kwargs.get("past_key_values"), kwargs.get("attention_mask")
         n_cached = 0 if cache is None else cache.get_seq_length()
@@ -69,7 +69,7 @@ class ArmHooks:
         self.fired.clear()
 
     def end(self, _module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
-        """AtlasError if a module that is acted on was not called."""
+        """Remember the cache and how far it is filled. Raises AtlasError if a module that is acted on was not called."""
         self.cache, self.n_read = getattr(output, "past_key_values", None), self.start + self.shape[1]
         self.resid_pre.clear()
         expected = [*(place.path for place in self.edits), *(self.attention_path(layer) for layer in self.blocked)]
@@ -163,7 +163,7 @@ class BlockedEdges:
 
 
 def blocked_edges(model: Model, assigned: Sequence[AssignedArm]) -> Mapping[int, list[BlockedEdges]]:
-    """Layer → what is blocked there. AtlasError for a position that will not be read, and for one that would have nothing left to read."""
+    """Map each layer to what is blocked there. Raises AtlasError for a position that will not be read, and for one that would have nothing left to read."""
     found: dict[int, list[BlockedEdges]] = {}
     for one in assigned:
         of_head: dict[tuple[int, int], Edges] = {}
@@ -217,7 +217,10 @@ def with_edges(model: Model, found: Sequence[BlockedEdges], mask: Tensor | None,
 
 
 def causal(model: Model, seq: int, start: int) -> Tensor:
-    """Which sources each of the positions start, … sees, [1, 1, seq, start + seq] of booleans. AtlasError where the model's attention takes another mask."""
+    """Build the mask of the sources that each of the positions start, … sees, [1, 1, seq, start + seq] of booleans.
+
+    Raises AtlasError where the model's attention takes another mask.
+    """
     code = model.hf.config._attn_implementation
     if code != "sdpa":
         raise AtlasError(f"model {model.name}: its attention runs as {code}, which is given no mask that edges could be taken from")
@@ -226,7 +229,7 @@ def causal(model: Model, seq: int, start: int) -> Tensor:
 
 
 def require_one_replacement(arm: Arm, n_prompt: int) -> None:
-    """AtlasError where two interventions of a resolved arm put something in the place of one cell, for a prompt of so many tokens."""
+    """Raise AtlasError where two interventions of a resolved arm replace what is in one cell, for a prompt of `n_prompt` tokens."""
     cells: dict[tuple[int | None, str, tuple[int, ...] | None], list[tuple[int, float, Intervention]]] = {}
     for change in arm:
         if change.op in REPLACING:

@@ -39,17 +39,17 @@ class Answer:
         return logits.double().log_softmax(-1)[:, range(len(self.tokens)), self.tokens].sum(-1)
 
     def logit_difference(self, logits: Tensor) -> Tensor:
-        """Of the answer's first token to the foil: [rows, tokens, d_vocab] → [rows] float64."""
+        """Subtract the foil's logit from that of the answer's first token: [rows, tokens, d_vocab] → [rows] float64."""
         first = logits[:, 0].double()
         return first[:, self.tokens[0]] - first[:, self.foil]
 
     def readings(self, logits: Tensor) -> Tensor:
-        """Both, [rows, 2]."""
+        """Stack the log probability and the logit difference, [rows, 2]."""
         return torch.stack((self.logprob(logits), self.logit_difference(logits)), dim=-1)
 
 
 def answer_logits(model: Model, prompt: Prompt) -> Tensor:
-    """Logits that a model without any intervention gives the answer's tokens, [tokens, d_vocab] float32."""
+    """Compute the logits that a model without any intervention gives at the answer's tokens, [tokens, d_vocab] float32."""
     n = len(prompt.answer)
     with record_layers(model, lambda x: x[:, -n:], ("resid_post",)) as records:
         model.backbone(prompt.input_ids[None])
@@ -57,7 +57,7 @@ def answer_logits(model: Model, prompt: Prompt) -> Tensor:
 
 
 def is_top(logits: Tensor, prompt: Prompt) -> bool:
-    """Whether each of the answer's tokens is what the model finds most likely, [tokens, d_vocab]."""
+    """Tell whether each of the answer's tokens is the one that the model finds most likely. logits: [tokens, d_vocab]."""
     return logits.argmax(-1).tolist() == list(prompt.answer)
 
 

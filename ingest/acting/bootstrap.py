@@ -34,7 +34,7 @@ class Interval:
 
 
 def cluster_interval(values: np.ndarray, clusters: np.ndarray, seed: int, bounds: tuple[float, float]) -> Interval:
-    """Interval of the mean of the values [n], of which those of one cluster are about one observation; bounds: of any mean."""
+    """Estimate the interval of the mean of the values [n], of which those of one cluster count as about one observation. bounds: those of any such mean."""
     _, number = np.unique(clusters, return_inverse=True)
     sums, counts = np.bincount(number, values), np.bincount(number).astype(np.float64)
     n = len(sums)
@@ -47,7 +47,7 @@ def cluster_interval(values: np.ndarray, clusters: np.ndarray, seed: int, bounds
 
 
 def draws(n_clusters: int, seed: int) -> Iterator[np.ndarray]:
-    """How often each cluster is drawn, of as many draws with replacement as there are clusters, [block, n_clusters]; N_DRAWS rows in all."""
+    """Yield how often each cluster is drawn when as many are drawn with replacement as there are, [block, n_clusters]; N_DRAWS rows in all."""
     generator, step = np.random.default_rng(seed), max(1, AT_ONCE // n_clusters)
     for start in range(0, N_DRAWS, step):
         drawn = generator.integers(n_clusters, size=(min(step, N_DRAWS - start), n_clusters)) + n_clusters * np.arange(min(step, N_DRAWS - start))[:, None]
@@ -71,7 +71,7 @@ def bootstrap_t(sums: np.ndarray, counts: np.ndarray, blocks: Iterable[np.ndarra
 
 
 def mean_and_error(of: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Ratio of sums to counts, and its linearised standard error; of: sums over n clusters of s, c, s², s·c and c², [draws, 5]."""
+    """Compute the ratio of sums to counts and its linearised standard error. of: sums over n clusters of s, c, s², s·c and c², [draws, 5]."""
     s, c, ss, sc, cc = of.T
     mean = s / c
     square = ss - 2 * mean * sc + mean**2 * cc
@@ -89,7 +89,7 @@ class Difference:
 
 
 def paired_difference(scores: Sequence[float], base: Sequence[float], clusters: Sequence[Hashable], seed: int) -> Difference:
-    """Mean of scores - base, item by item, all in [0, 1], with its interval over clusters.
+    """Compute the mean of scores - base, item by item, all in [0, 1], with its interval over clusters.
 
     A cluster is what items have in common, as a template of prompts: ten prompts of one are about one observation. Raises AtlasError for lists of several
     lengths.

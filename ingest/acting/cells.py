@@ -48,7 +48,10 @@ class Cell:
 
 
 def window_of(layer: int, window: int, n_layers: int) -> range:
-    """Half-open from layer - window // 2 on, cut at both ends: [l - 5, l + 5) for 10, [l - 4, l + 5) for 9. AtlasError for a layer that there is not."""
+    """Give the window's layers, half-open from layer - window // 2 on, cut at both ends: [l - 5, l + 5) for 10, [l - 4, l + 5) for 9.
+
+    Raises AtlasError for a layer that the model does not have.
+    """
     if not 0 <= layer < n_layers:
         raise AtlasError(f"layer {layer} was asked for; the model has layers 0 to {n_layers - 1}")
     start = layer - window // 2
@@ -56,7 +59,7 @@ def window_of(layer: int, window: int, n_layers: int) -> range:
 
 
 def cells_of(windows: Mapping[str, int], layers: Sequence[int], n_positions: int) -> list[Cell]:
-    """All positions of these layers, site by site. windows: site → layers put in together."""
+    """List the cells at all positions of these layers, site by site. windows: site → layers put in together."""
     return [Cell(site, window, layer, index) for site, window in windows.items() for layer in layers for index in range(n_positions)]
 
 
@@ -73,7 +76,7 @@ def sites_read(cells: Sequence[Cell], n_layers: int) -> set[Site]:
 
 
 def effect_rows(cells: Sequence[Cell], readings: Tensor, effects: Tensor, total_effect: float | None) -> pa.Table:
-    """Rows of `effect`. readings: [cells, draws, 2], as `Answer.readings`. effects: [cells], NaN where there is none."""
+    """Build the rows of `effect`. readings: [cells, draws, 2], as `Answer.readings`. effects: [cells], NaN where there is none."""
     prob = readings[..., 0].exp()
     n_draws = prob.shape[1]
     se = prob.std(dim=1) / n_draws**0.5 if n_draws > 1 else torch.full((len(cells),), torch.nan)

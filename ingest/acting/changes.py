@@ -92,7 +92,7 @@ def layer_from(one: Intervention) -> int:
 def answers_under(
     model: Model, token_ids: Tensor, bases: Sequence[Arm], changes: Sequence[Arm], donor: Run, answer: Answer, progress: Progress
 ) -> tuple[Tensor, Tensor]:
-    """How likely the answer is under each base arm, [bases, 2], and under each change made on top of each, [changes, bases, 2]: `Answer.readings`.
+    """Measure how likely the answer is under each base arm, [bases, 2], and each change on top of each, [changes, bases, 2]: `Answer.readings`.
 
     token_ids: [seq], of which the last positions predict the answer's tokens. bases: act on the embedding, or not at all. donor: the run that changes take
     states from, as prompt DONOR. A pass that begins higher up is exact up to rounding. Raises AtlasError for layers, heads and positions that there are not.
@@ -138,7 +138,7 @@ def answers_under(
 
 
 def batches(changes: Sequence[Arm], model: Model, n_tokens: int) -> Iterator[tuple[int, ...]]:
-    """Places of changes that begin at the same layer, as many as a forward pass takes with n_tokens each."""
+    """Yield the places of changes that begin at the same layer, as many as one forward pass takes with n_tokens each."""
     n = max(1, (CPU_TOKENS if model.device.type == "cpu" else USUAL_TOKENS) // n_tokens)
     starts = [first_layer(change, model.n_layers) for change in changes]
     for _, group in groupby(sorted(range(len(changes)), key=starts.__getitem__), key=starts.__getitem__):

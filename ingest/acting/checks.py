@@ -42,7 +42,7 @@ class Cell:
 
 
 def check_acting(model: Model) -> dict[str, float]:
-    """Largest relative error over layers of what holds up to rounding: {"move", "head", "cache", "value"}.
+    """Give the largest relative error over layers of what holds up to rounding: {"move", "head", "cache", "value"}.
 
     Where a norm follows the FFN, `move` is checked before it, since it computes its scale anew, and `value` is left out. Raises AtlasError that says what
     fails, where and by how much. Takes seven forward passes of 12 tokens in n_layers rows.
@@ -91,7 +91,7 @@ def check_value(probe: LayerBatch, cells: list[Cell]) -> float:
 
 
 def check_head(probe: LayerBatch) -> float:
-    """Of each layer one head, in turn, against both sums' length, since a difference is as exact as what it is of."""
+    """Check one head of each layer, the heads in turn, relative to the lengths of both terms, since a difference is only as exact as they are."""
     model, o = probe.model, probe.model.architecture.attention.o
     heads, errors = [layer % model.n_heads for layer in range(model.n_layers)], {}
     after = probe.record_pass([Intervention("head", "zero", layer, (head,), THERE) for layer, head in enumerate(heads)])

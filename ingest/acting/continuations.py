@@ -47,13 +47,13 @@ class Job:
 
 
 def jobs(n_prompts: int, seeds: Sequence[int]) -> list[Job]:
-    """Of each prompt one a seed, and the greedy one last."""
+    """List, for each prompt, one job per seed and the greedy one last."""
     of_one = [*enumerate(seeds), (len(seeds), None)]
     return [Job(prompt_id, sample, None if seed is None else seeded_hash(seed, prompt_id)) for prompt_id in range(n_prompts) for sample, seed in of_one]
 
 
 def batches(todo: Sequence[Job], prompts: Sequence[Tensor]) -> Iterator[tuple[Job, ...]]:
-    """At most ROWS at once, of prompts of one length: the same under every arm, so that what an arm does not change has the same bits."""
+    """Yield at most ROWS jobs at once, of prompts of one length: the same ones under every arm, so that what an arm does not change has the same bits."""
     groups: dict[int, list[Job]] = {}
     for job in todo:
         groups.setdefault(len(prompts[job.prompt_id]), []).append(job)
@@ -64,7 +64,7 @@ def batches(todo: Sequence[Job], prompts: Sequence[Tensor]) -> Iterator[tuple[Jo
 def continuations(
     model: Model, prompts: Sequence[Tensor], planned: PlannedArm, how: ContinuationSettings, progress: Callable[[int, int], None]
 ) -> list[tuple[Job, Generated]]:
-    """In the order of prompts and samples. prompts: each [seq]. progress: (tokens that are written, and that will be). Raises as `continue_rows` does."""
+    """Write continuations, in order of prompts and samples. prompts: each [seq]. progress: (tokens written, of how many). Raises as `continue_rows` does."""
     todo = jobs(len(prompts), how.seeds)
     n_done, n = 0, len(todo) * how.n_new
     found: list[tuple[Job, Generated]] = []
@@ -81,7 +81,7 @@ def continuations(
 
 
 def write_batch(model: Model, rows: Tensor, planned: PlannedArm, how: ContinuationSettings, seeds: Sequence[int | None], on_token: OnToken) -> list[Generated]:
-    """rows: [n, seq]."""
+    """Write the continuations of one batch in the way of its arm. rows: [n, seq]."""
     n, n_prompt = rows.shape
     common: dict[str, Any] = {"decoding": how.sample, "seeds": seeds, "is_exact": True, "on_token": on_token}
     if planned.way == SELF_DEBIASING:
@@ -92,7 +92,7 @@ def write_batch(model: Model, rows: Tensor, planned: PlannedArm, how: Continuati
 
 
 def generation_rows(model: Model, arm_id: int, found: Sequence[tuple[Job, Generated]]) -> list[dict[str, Any]]:
-    """Rows of `generation`."""
+    """Build the rows of `generation`."""
     return [
         {
             "arm_id": arm_id, "prompt_id": job.prompt_id, "sample": job.sample, "seed": job.seed,
@@ -104,7 +104,7 @@ def generation_rows(model: Model, arm_id: int, found: Sequence[tuple[Job, Genera
 
 
 def score_rows(generations: Sequence[dict[str, Any]], scorers: Sequence[Scorer]) -> list[dict[str, Any]]:
-    """Rows of `generation_score`: continuations alone, without their prompts. A score is over where it is 0.5 or more as it is kept, in float32."""
+    """Build the rows of `generation_score`, of continuations without their prompts. A score is over where it is 0.5 or more as it is kept, in float32."""
     texts = [row["text"] for row in generations]
     return [
         {

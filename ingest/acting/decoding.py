@@ -53,7 +53,7 @@ class Generated:
 
 
 def choose_token(logits: Tensor, decoding: Decoding, draw: float) -> int:
-    """logits: [d_vocab], one of them finite at least. draw: in [0, 1); a larger one never draws a likelier token."""
+    """Choose a token. logits: [d_vocab], at least one of them finite. draw: in [0, 1); a larger one never draws a likelier token."""
     if decoding.name == "greedy":
         return int(logits.argmax())
     probs = torch.softmax(logits.double() / decoding.temperature, dim=-1)

@@ -9,7 +9,7 @@ from schema.errors import AtlasError
 
 
 def seeded_hash(seed: int, index: int) -> int:
-    """Below 2^63."""
+    """Hash a seed and an index to an integer in [0, 2^63)."""
     return int.from_bytes(sha256(f"{seed}:{index}".encode()).digest()[:8], "big") >> 1
 
 
@@ -19,15 +19,15 @@ def noise(seed: int, index: int, width: int) -> Tensor:
 
 
 def uniform(seed: int, index: int) -> float:
-    """In [0, 1)."""
+    """Draw a number in [0, 1)."""
     return (seeded_hash(seed, index) >> 10) / 2**53
 
 
 def drawn_index(seed: int, index: int, n_positions: int) -> int:
-    """Another index of a prompt of n_positions, never 0, where many models keep a state like no other. AtlasError if there is none."""
+    """Draw another index of a prompt of n_positions, never 0, where many models keep a state like no other. Raises AtlasError if there is none."""
     is_among = 1 <= index < n_positions
     n_others = n_positions - 1 - is_among
     if n_others < 1:
-        raise AtlasError(f"resample takes another position than {index}, and never the first; a prompt of {n_positions} positions has none")
+        raise AtlasError(f"resample needs a position other than {index} and other than the first; a prompt of {n_positions} positions has none")
     drawn = 1 + seeded_hash(seed, index) % n_others
     return drawn + (is_among and drawn >= index)

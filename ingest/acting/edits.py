@@ -49,7 +49,7 @@ class Edit:
 
 
 def edits(model: Model, assigned: AssignedArm, before: Before) -> Iterator[tuple[Intervention, Edit]]:
-    """All of an arm but edges of attention, in order."""
+    """Yield all edits of an arm, in order, except those of attention's edges."""
     for group in group_changes([change for change in assigned.arm if change.op != "block"]):
         change = group[0]
         units = tuple(unit for one in group for unit in one.units or ())
@@ -58,7 +58,7 @@ def edits(model: Model, assigned: AssignedArm, before: Before) -> Iterator[tuple
 
 
 def group_changes(changes: Sequence[Intervention]) -> Iterator[list[Intervention]]:
-    """Neighbours that differ in unit and value alone, so that a thousand neurons are one operation; a unit that comes again begins another."""
+    """Yield runs of neighbours that differ in unit and value alone, so that a thousand neurons are one operation; a unit that comes again begins another."""
     group: list[Intervention] = []
     for change in changes:
         if group and change.units not in (None, group[-1].units) and without_unit(change) == without_unit(group[0]):
@@ -76,7 +76,7 @@ def without_unit(change: Intervention) -> Intervention:
 
 
 def indices_of(change: Intervention, assigned: AssignedArm) -> frozenset[int]:
-    """AtlasError for a position that will not be read."""
+    """List the indices at which a change acts. Raises AtlasError for a position that will not be read."""
     positions, n = change.positions, assigned.n_positions
     assert positions is not None
     for _, end in positions.ranges:
@@ -87,7 +87,7 @@ def indices_of(change: Intervention, assigned: AssignedArm) -> frozenset[int]:
 
 @lru_cache(64)
 def indices_within(positions: Positions, n_prompt: int, n: int) -> frozenset[int]:
-    """One set for all interventions at the same positions, of which an arm may have a hundred thousand."""
+    """Build one set for all interventions at the same positions, of which an arm may have a hundred thousand."""
     return frozenset(index for start, end in positions.index_ranges(n_prompt) for index in range(start, n if end is None else min(end, n)))
 
 
@@ -109,7 +109,7 @@ def make_replacement(model: Model, assigned: AssignedArm, group: Sequence[Interv
 
 
 def with_vector(model: Model, assigned: AssignedArm, change: Intervention, n_units: int) -> New:
-    """mean, add_vector and add_value."""
+    """Make the replacement for mean, add_vector and add_value."""
     vector = model.values(change.of[0])[change.of[1]] if change.of is not None else given_vector(model, assigned, change)
     vector = vector.double().repeat(n_units) * (1.0 if change.op == "mean" else change.value or 0.0) / stream_units(model, change.site)
     if change.op == "mean":
@@ -141,7 +141,7 @@ def noise_replacement(change: Intervention) -> New:
 
 
 def patch_from_run(model: Model, assigned: AssignedArm, change: Intervention, columns: Tensor | None, before: Before) -> New:
-    """patch and resample."""
+    """Make the replacement for patch and resample."""
     assert change.source is not None
     source, site = change.source, (change.site, change.layer)
     if source.prompt_id not in assigned.runs:

@@ -27,7 +27,7 @@ class Fact:
 
 
 def read_facts(text: str) -> list[Fact]:
-    """One JSON object a line, with prompt, subject, answer and cluster. AtlasError that names the line for anything else."""
+    """Read one JSON object a line, with prompt, subject, answer and cluster. Raises AtlasError that names the line for anything else."""
     return [fact_of(line, number) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
 
 

@@ -72,7 +72,7 @@ def continue_under_arms(
 
 
 def require_room(model: Model, n_prompt: int, n_new: int) -> None:
-    """AtlasError for no prompt, for no new token, and for more than the context holds."""
+    """Raise AtlasError for no prompt, for no new token, and for more than the context holds."""
     if n_prompt < 1 or n_new < 1:
         raise AtlasError(f"{n_new} new tokens after a prompt of {n_prompt} were asked for; both are 1 at least")
     if model.max_context is not None and n_prompt + n_new > model.max_context:

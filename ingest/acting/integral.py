@@ -41,7 +41,7 @@ class Integral:
 
 
 def gradients(scores: Scores, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores, [rows] float64, and their gradients, as x, of x [rows, seq, width], even where the caller computes none."""
+    """Compute the scores of x [rows, seq, width], [rows] float64, and their gradients, shaped as x, even where the caller computes none."""
     with torch.inference_mode(False), torch.enable_grad():
         leaf = x.clone().requires_grad_()
         found = scores(leaf)
@@ -50,7 +50,7 @@ def gradients(scores: Scores, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def integrate(scores: Scores, x: Tensor, baseline: Tensor, n_steps: int, progress: Progress) -> Tensor:
-    """(x - baseline)·∫∂s/∂x on the straight line between them, by Gauss-Legendre: [seq, width] both, to [seq] float64."""
+    """Compute (x - baseline)·∫∂s/∂x on the straight line between them, by Gauss-Legendre: [seq, width] both, to [seq] float64."""
     nodes, weights = np.polynomial.legendre.leggauss(n_steps)
     total, rows = torch.zeros(x.shape, dtype=torch.float64, device=x.device), max(1, GRADIENT_TOKENS // len(x))
     for begin in range(0, n_steps, rows):
@@ -64,7 +64,7 @@ def integrate(scores: Scores, x: Tensor, baseline: Tensor, n_steps: int, progres
 
 
 def integrated_gradients(scores: Scores, x: Tensor, baseline: Tensor, progress: Progress) -> Integral:
-    """With twice the steps until the error is within BOUND, or MOST_STEPS are taken."""
+    """Integrate with twice the steps again and again until the error is within BOUND or MOST_STEPS are taken."""
     with torch.no_grad():
         at_input, at_baseline = (float(scores(end[None])[0]) for end in (x, baseline))
     n_steps = FIRST_STEPS

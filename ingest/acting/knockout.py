@@ -40,11 +40,10 @@ def source_edges(prompt: Prompt, subject: Subject) -> dict[str, tuple[tuple[int,
 
 
 def knock_out(model: Model, prompt: Prompt, subject: Subject, progress: Progress, window: int = WINDOW) -> Knockout:
-    """How p changes where no head of a window of layers reads some sources, layer by layer: effect = (p' - p) / p, -1 where nothing of p is left; total_effect
-    is null.
+    """Measure how p changes where no head of a window of layers reads some sources, layer by layer.
 
-    Raises AtlasError for a subject that is empty, not in the prompt, or at its last position, which is a source of its own; and where nothing would be left to
-    read.
+    effect = (p' - p) / p, -1 where nothing of p is left; total_effect is null. Raises AtlasError for a subject that is empty, not in the prompt, or at its
+    last position, which is a source of its own; and where nothing would be left to read.
     """
     cells, changes = blocked_cells(model, prompt, subject, window)
     logits = answer_logits(model, prompt)
@@ -56,7 +55,7 @@ def knock_out(model: Model, prompt: Prompt, subject: Subject, progress: Progress
 
 
 def blocked_cells(model: Model, prompt: Prompt, subject: Subject, window: int) -> tuple[list[Cell], list[Arm]]:
-    """All layers of each source, and what blocks it there. Raises AtlasError for a subject that `knock_out` does not take."""
+    """List the cells, all layers of each source, and the arm that blocks it there. Raises AtlasError for a subject that `knock_out` does not take."""
     last = len(prompt.token_ids) - 1
     if not 0 <= subject.start < subject.stop <= last:
         raise AtlasError(f"the subject is positions {subject.start} to {subject.stop - 1}; knockout takes one before the last position, {last}")

@@ -56,21 +56,21 @@ def text_loss(model: Model, pieces: Sequence[Tensor], arm: Arm, look_up: LookUp,
 
 
 def loss_of(model: Model, piece: Tensor, arm: Arm, look_up: LookUp, vectors: Mapping[str, Tensor]) -> Tensor:
-    """In nats, summed over all tokens of the piece but the first: [] float64."""
+    """Sum the loss over all tokens of the piece but the first, in nats: [] float64."""
     assigned = [replace(one, n_prompt=1, rows=slice(0, 1)) for one in as_rows(model, {0: piece}, 0, [arm], look_up, vectors)]
     with apply_arms(model, assigned), torch.inference_mode():
         return nats(model, last_states(model, piece)[:-1], piece[1:])
 
 
 def last_states(model: Model, piece: Tensor) -> Tensor:
-    """resid_post of the last layer, [seq, d_model]."""
+    """Compute resid_post of the last layer, [seq, d_model]."""
     with record_layers(model, sites=("resid_post",)) as records:
         model.backbone(piece[None].to(model.input_device))
     return records[-1]["resid_post"][0].to(model.device)
 
 
 def nats(model: Model, states: Tensor, following: Tensor) -> Tensor:
-    """-log p of the token that follows each state, summed, float64."""
+    """Sum -log p of the token that follows each state, float64."""
     found = torch.zeros((), dtype=torch.float64)
     for z, tokens in zip(states.split(POSITIONS_AT_ONCE), following.split(POSITIONS_AT_ONCE), strict=True):
         found += torch.nn.functional.cross_entropy(model.lens(z), tokens.to(model.device), reduction="none").double().sum().cpu()
@@ -78,6 +78,6 @@ def nats(model: Model, states: Tensor, following: Tensor) -> Tensor:
 
 
 def distinct_bigrams(texts: Sequence[Sequence[int]]) -> float | None:
-    """Mean over texts, each of token ids, of its distinct bigrams over all its bigrams, in [0, 1]; None where no text has one. Repetition makes it small."""
+    """Average over texts of token ids the share of bigrams that are distinct, in [0, 1]; None where no text has a bigram. Repetition makes it small."""
     pairs = [list(pairwise(text)) for text in texts if len(text) > 1]
     return sum(len({*bigrams}) / len(bigrams) for bigrams in pairs) / len(pairs) if pairs else None

@@ -25,7 +25,7 @@ def shape_of(model: Model) -> Shape:
 
 
 def acting_place(model: Model, site: Site) -> Place:
-    """Where a site is changed. No module holds resid_mid by itself: it becomes what it is to be where attention's output is changed to fit."""
+    """Find where a site is changed. No module holds resid_mid by itself: it becomes what it is to be where attention's output is changed to fit."""
     name, layer = site
     attention, ffn = model.architecture.attention, model.architecture.ffn
     if layer is None:
@@ -37,7 +37,7 @@ def acting_place(model: Model, site: Site) -> Place:
 
 
 def reading_place(model: Model, site: Site) -> Place:
-    """Where a site is read, in the units in which it is changed."""
+    """Find where a site is read, in the units in which it is changed."""
     if site[0] == "resid_mid" and site[1] is not None:
         return Place(f"{model.layer_path(site[1])}.{model.architecture.ffn.read}", False)
     return acting_place(model, site)
@@ -60,5 +60,5 @@ def columns_of(model: Model, site: str, units: tuple[int, ...]) -> list[int]:
 
 
 def state(x: Tensor, shape: tuple[int, int]) -> Tensor:
-    """[batch, seq, width]; OPT's FFN has both in one dimension."""
+    """View x as [batch, seq, width]; OPT's FFN has batch and seq in one dimension."""
     return x.view(*shape, x.shape[-1])

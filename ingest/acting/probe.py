@@ -42,7 +42,7 @@ class LayerBatch:
         self.base = self.record_pass([])
 
     def assign_rows(self, changes: Sequence[Intervention]) -> list[AssignedArm]:
-        """One change a row, in the row's layer."""
+        """Assign one change to each row, in the row's layer."""
         return [AssignedArm((change,), slice(row, row + 1), AT, self.tokens.shape[1]) for row, change in enumerate(changes)]
 
     def record_pass(self, changes: Sequence[Intervention]) -> RecordedPass:

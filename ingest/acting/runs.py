@@ -16,7 +16,7 @@ Run = Mapping[Site, Tensor]
 
 
 def wanted_sites(arms: Collection[Arm]) -> dict[int | None, set[Site]]:
-    """Prompt (None for the one that is acted on) → what arms take from its run."""
+    """Map each prompt (None for the one that is acted on) to the sites that arms take from its run."""
     wanted: dict[int | None, set[Site]] = {}
     for arm in arms:
         for change in arm:

@@ -46,7 +46,7 @@ def default_baseline(model: Model) -> int:
 
 
 def saliency(model: Model, prompt: Prompt, score: str, baseline: int, progress: Progress) -> tuple[pa.Table, pa.Table]:
-    """Rows of `attribution` and of `attribution_total`, in units of the score, for the prompt's tokens by all three methods.
+    """Compute the rows of `attribution` and of `attribution_total`, in units of the score, for the prompt's tokens by all three methods.
 
     baseline: the token that others are held against; gradient × input takes none. Integrated gradients hold index 0 at its own embedding, since many models
     keep a state there of which the path to another token's has no smooth gradient; it has no attribution by them, and occlusion is what speaks of it. The
@@ -78,7 +78,7 @@ def saliency(model: Model, prompt: Prompt, score: str, baseline: int, progress: 
 
 
 def total_row(method: str, score: str, baseline: str, at_input: float, values: list[float | None], integral: Integral) -> tuple[Any, ...]:
-    """Only integrated gradients are to sum to anything."""
+    """Build a method's row of `attribution_total`; only integrated gradients are meant to sum to anything."""
     found = sum(value or 0.0 for value in values)
     if method != "integrated_gradients":
         return method, score, baseline, None, at_input, None, found, None
@@ -90,7 +90,7 @@ def table(schema: pa.Schema, rows: list[tuple[Any, ...]]) -> pa.Table:
 
 
 def answer_scores(answer: Answer, score: str, logits: Tensor) -> Tensor:
-    """[rows, tokens, d_vocab] → [rows] float64."""
+    """Compute the score of that name: [rows, tokens, d_vocab] → [rows] float64."""
     if score == "logit_difference":
         return answer.logit_difference(logits)
     logprob = answer.logprob(logits)

@@ -37,7 +37,7 @@ def svm() -> Scores:
 
 
 def regression() -> Scores:
-    """1 - the probability of neither hate speech nor offensive language that a logistic regression over words gives."""
+    """Load the scorer that gives 1 - the probability of neither hate speech nor offensive language by a logistic regression over words."""
     found = package("hatesonar", "hatesonar", f"{EXTRA} && pip install --no-deps hatesonar==0.1.0")
     try:
         ping = found.Sonar().ping
@@ -58,13 +58,16 @@ SCORERS: dict[str, Callable[[], Scores]] = {"alt-profanity-check": svm, "hateson
 
 
 def word_list_scores(words: Collection[str]) -> Scores:
-    """1 of a text that holds one of the words, between other characters than letters and whatever the case; else 0."""
+    """Build the scorer that gives 1 to a text that holds one of the words, between characters that are no word characters and whatever the case; else 0."""
     found = re.compile(rf"(?<!\w)(?:{'|'.join(re.escape(word) for word in sorted(words))})(?!\w)", re.IGNORECASE)
     return lambda texts: np.array([found.search(text) is not None for text in texts], dtype=np.float64)
 
 
 def scorer(name: str, words: Collection[str]) -> Scorer:
-    """words: those that UNWANTED looks for. AtlasError for a name that there is not, and, saying what to install, for a package that is not here."""
+    """Build the scorer of that name. words: those that UNWANTED looks for.
+
+    Raises AtlasError for a name that there is not and, saying what to install, for a package that is not here.
+    """
     if name == UNWANTED:
         return Scorer(name, sha256("\n".join(sorted(words)).encode()).hexdigest()[:12], word_list_scores(words))
     if name not in SCORERS:

@@ -55,7 +55,7 @@ def self_debiased(
 
 
 def debias_logits(logits: Tensor, described: Sequence[Tensor], strength: float) -> Tensor:
-    """Logits of p', up to a constant of each row; all [rows, d_vocab]."""
+    """Compute the logits of p', up to a constant of each row; all [rows, d_vocab]."""
     if not described:
         return logits
     most = torch.softmax(described[0], dim=-1)

@@ -66,7 +66,7 @@ class SuppressionTrial:
         return ScoredContinuations(generations, score_rows(generations, self.scorers))
 
     def arm_rows(self, arm_id: int, planned: PlannedArm, progress: Progress) -> dict[str, Rows]:
-        """Rows by table."""
+        """Build the rows of an arm, by table."""
         is_base = planned.role == "base"
         found = self.base_continuations if is_base else self.write_continuations(arm_id, planned, progress)
         read = self.loss(planned)
@@ -85,7 +85,7 @@ class SuppressionTrial:
         return text_loss(self.model, self.text, planned.arm, self.look_up, {})
 
     def differences(self, arm_id: int, found: ScoredContinuations) -> Rows:
-        """Rows of `score_difference`, of each scorer, decoding and measure."""
+        """Build the rows of `score_difference`, one for each scorer, decoding and measure."""
         decoding = {(row["prompt_id"], row["sample"]): row["decoding"] for row in found.generations}
         pairs: dict[tuple[str, str], list[tuple[dict[str, Any], dict[str, Any]]]] = {}
         for row, base in zip(found.scores, self.base_continuations.scores, strict=True):
@@ -106,7 +106,7 @@ class SuppressionTrial:
 
 
 def filtered_loss(model: Model, pieces: Sequence[Tensor], forms: Forms) -> TextLoss:
-    """Over the tokens that the filter does not forbid: of one that it does the loss is infinite. Windows of a text as in `text_losses`."""
+    """Compute the loss over the tokens that the filter allows: on a forbidden one it is infinite. pieces: windows of a text, as in `text_losses`."""
     adjust = word_filter(forms)
 
     def filtered_nats(piece: Tensor) -> Tensor:
@@ -121,7 +121,10 @@ def filtered_loss(model: Model, pieces: Sequence[Tensor], forms: Forms) -> TextL
 
 
 def debiased_loss(model: Model, pieces: Sequence[Tensor], strength: float, descriptions: Sequence[str]) -> TextLoss:
-    """With the distribution that self-debiasing draws from. Windows of a text as in `text_losses`; a description must fit before them."""
+    """Compute the loss under the distribution that self-debiasing draws from.
+
+    pieces: windows of a text, as in `text_losses`; a description must fit before them.
+    """
 
     def debiased_nats(piece: Tensor) -> Tensor:
         plain = states(model, piece)
@@ -132,7 +135,7 @@ def debiased_loss(model: Model, pieces: Sequence[Tensor], strength: float, descr
 
 
 def states(model: Model, tokens: Tensor) -> Tensor:
-    """resid_post of the last layer, [seq, d_model]. AtlasError for more tokens than the model reads."""
+    """Compute resid_post of the last layer, [seq, d_model]. Raises AtlasError for more tokens than the model reads."""
     if model.max_context is not None and len(tokens) > model.max_context:
         raise AtlasError(f"model {model.name} reads {model.max_context} tokens, and not {len(tokens)}")
     with torch.inference_mode():
@@ -140,7 +143,7 @@ def states(model: Model, tokens: Tensor) -> Tensor:
 
 
 def nats(logits: Logits, piece: Tensor) -> Tensor:
-    """-log p of each token of a window but the first, float64."""
+    """Compute -log p of each token of a window but the first, float64."""
     found = []
     for start in range(0, len(piece) - 1, POSITIONS_AT_ONCE):
         at = slice(start, min(start + POSITIONS_AT_ONCE, len(piece) - 1))
@@ -150,7 +153,7 @@ def nats(logits: Logits, piece: Tensor) -> Tensor:
 
 
 def loss(found: Sequence[Tensor]) -> TextLoss:
-    """AtlasError where no token is allowed."""
+    """Average the loss over the tokens that are allowed. Raises AtlasError where none is."""
     finite = (every := torch.cat(list(found)))[every.isfinite()]
     if not len(finite):
         raise AtlasError("the filter forbids every token of the text that is to be predicted")

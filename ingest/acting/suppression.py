@@ -78,7 +78,7 @@ def planned_arms(
 
 
 def switch_on_arm(values: Sequence[ConceptValue], a: float, corpus_id: int, shape: Shape, look_up: LookUp) -> Arm:
-    """Each coefficient set to a times its largest in the corpus of the value's sign."""
+    """Build the arm that sets each coefficient to `a` times the largest of the value's sign that it has in the corpus."""
 
     def change(value: ConceptValue) -> Intervention:
         kind = "times_max" if value.sign > 0 else "times_min"
@@ -97,7 +97,7 @@ def switch_on_arm(values: Sequence[ConceptValue], a: float, corpus_id: int, shap
 
 
 def control_of(treated: Arm, named: Set[tuple[int, int]], seed: int, shape: Shape, look_up: LookUp) -> Iterator[Intervention]:
-    """For each change another neuron of its layer, not one of those named, that writes as much and with the same sign; the same ones at each strength."""
+    """Yield for each change one to another neuron of its layer, none of those named, that writes as much with the same sign; the same ones at each strength."""
     others: dict[int, Iterator[int]] = {}
     for one in treated:
         layer, neuron = place_of(one)
@@ -110,13 +110,13 @@ def control_of(treated: Arm, named: Set[tuple[int, int]], seed: int, shape: Shap
 
 
 def drawn_neurons(layer: int, named: Set[tuple[int, int]], seed: int, shape: Shape, look_up: LookUp) -> Iterator[int]:
-    """Of a layer, in an order drawn by hash, without those whose value is zero."""
+    """Yield the neurons of a layer in an order drawn by hash, without those named and those whose value is zero."""
     drawn = sorted(range(shape.d_ffn), key=lambda neuron: seeded_hash(seeded_hash(seed, layer), neuron))
     return (neuron for neuron in drawn if (layer, neuron) not in named and look_up("value_norm", layer, neuron, None))
 
 
 def length(change: Intervention, look_up: LookUp) -> float:
-    """Signed |c|·‖v‖ of a coefficient that is set."""
+    """Compute the signed length |c|·‖v‖ of a coefficient that is set."""
     norm = look_up("value_norm", *place_of(change), None)
     if norm is None:
         raise AtlasError(f"the atlas has no value_norm of L{place_of(change)[0]}N{place_of(change)[1]}")
@@ -129,7 +129,7 @@ def place_of(change: Intervention) -> tuple[int, int]:
 
 
 def require_matched(treated: Arm, control: Arm, look_up: LookUp) -> None:
-    """AtlasError for a control that does not act in the same layers and with the same lengths and signs."""
+    """Raise AtlasError for a control that does not act in the same layers and with the same lengths and signs."""
     layers = [Counter(place_of(one)[0] for one in arm) for arm in (treated, control)]
     lengths = [sorted((place_of(one)[0], length(one, look_up)) for one in arm) for arm in (treated, control)]
     if layers[0] != layers[1] or not all(isclose(a, b, rel_tol=AGREEMENT) for (_, a), (_, b) in zip(*lengths, strict=True)):

@@ -41,7 +41,7 @@ class Trace:
 
 
 def noise_deviation(model: Model, subjects: Sequence[Sequence[int]], deviations: float = DEVIATIONS) -> float:
-    """So many times the one standard deviation of all numbers that the embedding module gives for the tokens of all subjects.
+    """Compute `deviations` times the one standard deviation of all numbers that the embedding module gives for the tokens of all subjects.
 
     Of its output, not of its weights: Gemma multiplies by √d_model. Raises AtlasError where there are no two numbers.
     """
@@ -54,7 +54,7 @@ def noise_deviation(model: Model, subjects: Sequence[Sequence[int]], deviations:
 
 
 def noise_arms(subject: Subject, deviation: float, n_draws: int, seed: int) -> list[Arm]:
-    """One arm a draw. What is drawn hangs on draw and index alone, so that every cell has the same noise."""
+    """Build one arm per draw. What is drawn depends on draw and index alone, so that every cell has the same noise."""
     there = Positions(None, ((subject.start, subject.stop),))
     return [(Intervention("embedding", "noise", positions=there, value=deviation, seed=seeded_hash(seed, draw)),) for draw in range(n_draws)]
 

@@ -21,7 +21,7 @@ def used_arm(arm: Arm, dtype: torch.dtype) -> tuple[Intervention, ...]:
 
 
 def used_values(changes: Sequence[Intervention], dtype: torch.dtype) -> Tensor:
-    """Their values as this dtype has them, [changes] float64. AtlasError for one that is too large for it, and would be infinite."""
+    """Round the changes' values to this dtype, [changes] float64. Raises AtlasError for one that is too large for it and would be infinite."""
     asked = torch.tensor([change.value for change in changes], dtype=torch.float64)
     found = asked.to(dtype).double()
     for place in found.isinf().nonzero()[:1, 0].tolist():

@@ -17,7 +17,7 @@ Forms = frozenset[tuple[int, ...]]
 
 
 def forms_of(tokenizer: PreTrainedTokenizerFast, words: Collection[str]) -> Forms:
-    """Each word as it is after a space, and as it is without one, in the case in which it is given. AtlasError for an empty word."""
+    """Tokenise each word as it is after a space and as it is without one, in the case in which it is given. Raises AtlasError for an empty word."""
 
     def encode_text(text: str) -> list[int]:
         return list(tokenizer(text, add_special_tokens=False).input_ids)

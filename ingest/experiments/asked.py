@@ -11,7 +11,10 @@ STATES = ("resid_post", "attn_out", "ffn_out")
 
 
 def windows(sites: Sequence[str], window: int) -> dict[str, int]:
-    """Site → layers put in together. One resid_post has all that the layers before it did; one layer's update is too little to see (Meng et al. 2022)."""
+    """Map each site to the number of layers put in together.
+
+    One resid_post has all that the layers before it did; one layer's update is too little to see (Meng et al. 2022).
+    """
     return {site: 1 if site == "resid_post" else window for site in sites}
 
 
@@ -24,7 +27,7 @@ class SubjectPrompt:
 
 
 def facts() -> list[dict[str, Any]]:
-    """Of `SubjectPrompt`: those of ingest/acting/facts.jsonl."""
+    """Read the facts of ingest/acting/facts.jsonl, as fields of `SubjectPrompt`."""
     from ingest.acting.facts import FILE, read_facts
 
     return [{"text": f.prompt, "subject": f.subject, "answer": f.answer, "cluster": f.cluster} for f in read_facts(FILE.read_text(encoding="utf-8"))]

@@ -100,7 +100,7 @@ def export_command() -> click.Command:
 
 
 def kind_command(kind: Kind) -> click.Command:
-    """Its options are the fields of its settings and prompts."""
+    """Build the command of a kind; its options are the fields of its settings and prompts."""
     texts = click.Argument(["prompts"], nargs=-1, metavar=f"{fields(kind.prompt)[0].name.upper()}…")
     of_prompt = [option(kind.prompt, name, is_prompt=True) for name in names(kind.prompt)[1:]]
     of_settings = [option(kind.settings, name) for name in names(kind.settings)]
@@ -192,7 +192,7 @@ def carry_out(spec: Spec, db: Path, model: str | None, device: str, dry_run: boo
 
 
 def exported_spec(db: Path, experiment: int) -> Spec:
-    """AtlasError for an experiment that there is not, or that no file says."""
+    """Read an experiment's spec to export it. Raises AtlasError for an experiment that there is not, or that no file says."""
 
     return spec_in(db, experiment)
 

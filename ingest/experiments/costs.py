@@ -31,7 +31,7 @@ def total(plan: Plan) -> Cost:
 
 
 def seconds_a_token(model: Model, n_tokens: int) -> float:
-    """Of forward passes over sequences of n_tokens, in batches as experiments read them; the fastest of two."""
+    """Measure the seconds a token of forward passes over sequences of n_tokens, in batches as experiments read them; the fastest of two."""
     n = max(1, (CPU_TOKENS if model.device.type == "cpu" else USUAL_TOKENS) // n_tokens)
     ids = torch.zeros(n, n_tokens, dtype=torch.long, device=model.input_device)
 
@@ -43,7 +43,7 @@ def seconds_a_token(model: Model, n_tokens: int) -> float:
 
 
 def report(plan: Plan, model: Model) -> str:
-    """One line."""
+    """Report the cost of a plan in one line."""
     cost = total(plan)
     lengths = plan.tables["prompt"]["n_tokens"].to_pylist()
     seconds = cost.n_tokens * seconds_a_token(model, max(1, round(sum(lengths) / len(lengths))))

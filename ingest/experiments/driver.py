@@ -35,7 +35,7 @@ class Tell(Protocol):
 
 
 def ignore_progress(what: str, share: float = 0.0) -> None:
-    """Nobody hears it."""
+    """Ignore progress: nobody hears it."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ExperimentResult:
 
 
 def store() -> Any:
-    """atlas/beside/experiments/store.py, which is not ours to import."""
+    """Load atlas/beside/experiments/store.py, which is not ours to import."""
     found = points(STORE)
     if not found:
         raise AtlasError("nothing installed keeps experiments: install activation-atlas anew")
@@ -112,7 +112,7 @@ def translate_errors(part: str, experiment_id: int, path: Path, *, is_begun: boo
 
 
 def describe_kept_parts(experiment_id: int, path: Path, *, is_begun: bool) -> str:
-    """Said of an experiment a part of which failed. One that is new is removed, unless another process has found it begun and done a part."""
+    """Say what is kept of an experiment a part of which failed. A new one is removed, unless another process has found it begun and done a part."""
     if is_begun:
         return f"what was done before it is kept: the same command goes on there, and `atlas experiment remove {experiment_id}` takes it away"
     try:

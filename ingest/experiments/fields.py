@@ -75,7 +75,7 @@ def value(hint: Any, bounds: AllowedValues, given: Any, what: str) -> Any:
 
 
 def require_each_once(found: tuple[Any, ...], most: int, what: str) -> None:
-    """Each of them is computed, so what is named twice would be there twice."""
+    """Raise AtlasError for what is named twice, since each is computed and would be there twice, and for more than `most` items."""
     if len({*found}) < len(found):
         raise AtlasError(f"{what} has {shorten_json(next(one for one in found if found.count(one) > 1))} twice: name each once")
     if len(found) > most:
@@ -115,7 +115,7 @@ def require_text(given: str, bounds: AllowedValues, what: str) -> None:
 
 
 def item_of(hint: Any) -> Any:
-    """int of tuple[int, ...]; None of what is no tuple."""
+    """Give the type of a tuple's items, int for tuple[int, ...]; None for what is no tuple."""
     return get_args(hint)[0] if getattr(hint, "__origin__", None) is tuple else None
 
 

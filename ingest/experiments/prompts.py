@@ -65,7 +65,7 @@ def read_prompt(world: ExperimentContext, place: int, text: str, answer: str | N
 
 
 def subject_of(text: str, subject: str, tokens: Tokens) -> range:
-    """Where its tokens lie, of its first place in the text."""
+    """Find the tokens of the subject where it first occurs in the text."""
     if not subject or subject not in text:
         raise AtlasError(f"its text does not hold the subject {shorten_json(subject)}: {shorten_json(text)}")
     start = text.index(subject)
@@ -94,7 +94,7 @@ def one_token(model: Model, text: str, what: str) -> int:
 
 
 def prompt_tables(world: ExperimentContext, prompts: Sequence[ReadPrompt]) -> dict[str, pa.Table]:
-    """Rows of `prompt` and `prompt_token`."""
+    """Build the rows of `prompt` and `prompt_token`."""
     has_bos = bos_token(world.model.tokenizer, world.bos) is not None
     rows = [
         {
@@ -126,7 +126,7 @@ def roles(n: int, subject: range | None) -> list[str]:
 
 
 def read_subjects(world: ExperimentContext, prompts: Sequence[SubjectPrompt]) -> list[ReadPrompt]:
-    """AtlasError if the model answers none of them; what it answers otherwise has a note."""
+    """Read the prompts; one that the model answers otherwise than it says has a note. Raises AtlasError if the model answers none of them."""
     read = [read_prompt(world, i, one.text, one.answer, one.subject, one.cluster) for i, one in enumerate(prompts)]
     if all(one.note for one in read):
         raise AtlasError(f"of {len(read)} prompts none is answered as it says; prompt 0: {read[0].note}")

@@ -20,7 +20,7 @@ def of_prompt(rows: pa.Table, prompt_id: int) -> pa.Table:
 
 
 def experiment_row(model: Model, spec: Spec, plan: Plan) -> dict[str, Any]:
-    """As it begins. settings: what was asked, and what was measured on the way, both of which repeat."""
+    """Build the row of an experiment as it begins. settings: what was asked, and what was measured on the way, both of which repeat."""
     return {
         "kind": spec.kind, "title": spec.title,
         "settings": json.dumps({**spec.settings_and_prompts(), "measured": dict(plan.measured)}),

@@ -34,7 +34,7 @@ class Spec:
     prompts: tuple[Any, ...]
 
     def settings_and_prompts(self) -> dict[str, Any]:
-        """Beside kind, title and seed, as JSON has it; what has its default is said too."""
+        """Give settings and prompts, which stand beside kind, title and seed, as JSON has them; what has its default is said too."""
         return {"settings": given_fields(self.settings), "prompts": [given_fields(one) for one in self.prompts]}
 
 
@@ -48,7 +48,7 @@ class SpecHeader:
 
 
 def given_fields(one: Any) -> dict[str, Any]:
-    """Without what is not given: TOML has no null."""
+    """Collect the fields that are given, and leave out the others: TOML has no null."""
     return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(one).items() if value is not None}
 
 
@@ -80,7 +80,7 @@ def of_toml(data: bytes) -> Spec:
 
 
 def require_shallow(text: str) -> None:
-    """AtlasError for what takes long to parse, before it is parsed: keys of many parts, and brackets within brackets."""
+    """Raise AtlasError for what takes long to parse, before it is parsed: keys of many parts, and brackets within brackets."""
     bare = STRINGS.sub("s", text)
     depth = deepest = 0
     for bracket in re.findall(r"[\[\]{}]", bare):
@@ -110,7 +110,7 @@ def spec_of(given: Mapping[str, Any]) -> Spec:
 
 
 def to_toml(spec: Spec) -> str:
-    """TOML that `of_toml` reads as the same."""
+    """Write a spec as TOML that `of_toml` reads as the same."""
     asked = spec.settings_and_prompts()
     parts = [lines({"kind": spec.kind, "title": spec.title, "seed": spec.seed})]
     parts += ["[settings]\n" + lines(asked["settings"])]
@@ -123,5 +123,5 @@ def lines(found: Mapping[str, Any]) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """JSON's spelling is TOML's too, but for the character DEL."""
+    """Write a value in JSON's spelling, which is TOML's too, but for the character DEL."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -63,7 +63,7 @@ def plan_arms(world: ExperimentContext, settings: "Settings", seed: int) -> list
 
 
 def values_of(world: ExperimentContext, settings: "Settings", what: str, words: Sequence[str]) -> list[ConceptValue]:
-    """Those whose coefficient has the sign somewhere in the corpus: one of a ReLU is never below 0."""
+    """Find the values that promote the words and whose coefficient has their sign somewhere in the corpus: one of a ReLU is never below 0."""
     asked = {"words": ",".join(words), "n": settings.values, "least": settings.min_tokens, "corpus": settings.corpus}
     found = [ConceptValue(*row) for row in world.con.execute(VALUES, asked).fetchall()]
     if not found:
@@ -73,7 +73,7 @@ def values_of(world: ExperimentContext, settings: "Settings", what: str, words: 
 
 
 def build_trial(world: ExperimentContext, settings: "Settings", prompts: Sequence["Template"], base: PlannedArm, seed: int) -> SuppressionTrial:
-    """Windows of the text leave room for each description before them.
+    """Build the trial. Windows of the text leave room for each description before them.
 
     Raises AtlasError for prompts that do not fit in the context, for a scorer that is not installed, and for a text that
     there is not.

@@ -166,7 +166,7 @@ def require_files(folder: Path) -> None:
     """
     for path in sorted(folder.iterdir()):
         if path.exists() and not path.is_file() and not path.is_dir():
-            raise AtlasError(f"{path} is neither a file nor a folder, and no model has one: remove it")
+            raise AtlasError(f"{path} is neither a file nor a folder (a pipe or a device, say), and the folder of a model holds only those: remove it")
         most = MOST_CONFIG_BYTES if path.name in CONFIGURATIONS else MOST_TEXT_BYTES
         if path.suffix in TEXT and path.is_file() and (n := path.stat().st_size) > most:
             raise AtlasError(f"{path} has {n:,} bytes, and {most:,} of it are read at most")

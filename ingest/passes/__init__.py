@@ -28,5 +28,5 @@ def passes() -> dict[str, Pass]:
 
 
 def depth(each: Pass, found: dict[str, Pass]) -> int:
-    """How many passes, one reading from the other, come before it."""
+    """Count the passes, one reading from the other, that come before a pass."""
     return max((1 + depth(found[name], found) for name in each.after), default=0)

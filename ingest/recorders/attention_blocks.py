@@ -26,7 +26,7 @@ TOKENS = 4096
 
 
 def n_bytes(model: Model, context: int) -> int:
-    """Memory that statistics of heads take beside a forward pass over sequences of so many tokens: of texts, at most.
+    """Estimate the memory that statistics of heads take beside a forward pass over sequences of so many tokens: for texts, an upper bound.
 
     Weights and what is made of them, queries and keys and values by head, sums at each distance, and which tokens are equal.
     """
@@ -59,7 +59,7 @@ def add_sequence(found: Tensor, model: Model, layer: int, q: Tensor, k: Tensor, 
 
 
 def blocks(n_heads: int, n: int) -> Iterator[tuple[slice, int, int]]:
-    """Heads, first destination and the end of the destinations, so that all of a sequence come; index 0 looks at itself, and is none."""
+    """Yield heads, first destination and end of the destinations, until all of a sequence have come; index 0 looks at itself, and is none."""
     for first in range(1, n, ROWS):
         end = min(first + ROWS, n)
         step = max(1, AT_ONCE // ((end - first) * end))

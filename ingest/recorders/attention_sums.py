@@ -37,7 +37,7 @@ class Places(NamedTuple):
 
 
 def places(token_ids: np.ndarray) -> Places:
-    """token_ids: of a sequence, [n]."""
+    """Find every pair of equal tokens in a sequence. token_ids: [n]."""
     return Places(len(token_ids), *np.nonzero(np.tril(token_ids[:, None] == token_ids, -1)))
 
 
@@ -100,12 +100,12 @@ def uniform_sums(there: Places, window: int | None, seq: int) -> np.ndarray:
 
 
 def bin_of(distance: np.ndarray) -> np.ndarray:
-    """Bins 0, 1, 2, 3-4, 5-8, …: bin b ends with the distance 2^(b - 1)."""
+    """Find the bin of each distance, of 0, 1, 2, 3-4, 5-8, …: bin b ends with the distance 2^(b - 1)."""
     return np.where(distance == 0, 0, 1 + np.ceil(np.log2(np.maximum(distance, 1)))).astype(np.int16)
 
 
 def n_bins(context: int) -> int:
-    """Of the distances in sequences of so many tokens."""
+    """Count the bins of the distances in sequences of so many tokens."""
     return 1 if context < 2 else 2 + math.ceil(math.log2(context - 1))
 
 

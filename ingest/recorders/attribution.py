@@ -51,7 +51,7 @@ class Readers:
 
 
 def readers(model: Model, last: Tensor, following: Tensor, mean: tuple[Tensor, Tensor]) -> Readers:
-    """For the model's prediction at each last state [n, d_model] and the tokens that follow [n]. mean: of the vocabulary."""
+    """Build the readers for the model's prediction at each last state [n, d_model] and for the tokens that follow [n]. mean: of the vocabulary."""
     words, scale = torch.stack([model.lens(last).argmax(-1), following], 1), model.final_scale(last)
     by_part = torch.cat([model.logit_readers(words), mean[0].expand(len(words), 1, -1)], 1)
     constant = torch.cat([constants(model, words), mean[1].expand(len(words), 1)], 1)
@@ -61,7 +61,7 @@ def readers(model: Model, last: Tensor, following: Tensor, mean: tuple[Tensor, T
 def attribution_tables(
     model: Model, layers: Sequence[LayerRecord], sources: Sequence[Sources], places: Places, run_id: int, mean: tuple[Tensor, Tensor]
 ) -> dict[str, pa.Table]:
-    """All rows of n positions, from what the forward pass showed of every layer."""
+    """Build all rows of n positions from what the forward pass showed of every layer."""
     rows, last = Rows(), layers[-1]["resid_post"]
     following, indices, token_ids = (torch.from_numpy(x).to(last.device) for x in (np.maximum(places.next_token_ids, 0), places.indices, places.token_ids))
     read = readers(model, last, following, mean)
@@ -87,7 +87,10 @@ def attribution_tables(
 
 
 def add_parts(rows: Rows, places: Places, kind: str, layer: int | None, vectors: Tensor, before: Tensor | None, read: Readers) -> Tensor:
-    """Rows of parts [n, m, d_model] of one kind; returns what they add to each logit, [n, targets + 1] float64. before: the stream that they are added to."""
+    """Add parts [n, m, d_model] of one kind as rows; returns what they add to each logit, [n, targets + 1] float64.
+
+    before: the stream that they are added to.
+    """
     found = torch.einsum("nmd,nwd->wnm", vectors, read.by_part)
     erased = None if before is None else -torch.einsum("nmd,nd->nm", vectors, before) / before.square().sum(-1, keepdim=True).clamp_min(TINY)
     add_contributions(rows, places, kind, layer, found, vectors.norm(dim=-1), erased)
@@ -97,7 +100,7 @@ def add_parts(rows: Rows, places: Places, kind: str, layer: int | None, vectors:
 def add_contributions(
     rows: Rows, places: Places, kind: str, layer: int | None, found: Tensor, norm: Tensor | None, erased: Tensor | None
 ) -> None:  # fmt: skip
-    """found: what m parts of n positions add to each logit, [targets + 1, n, m]; norm, erased: [n, m]."""
+    """Add rows of `contribution`. found: what m parts of n positions add to each logit, [targets + 1, n, m]; norm, erased: [n, m]."""
     _, n, m = found.shape
 
     def column(x: Tensor | None) -> object:
@@ -130,7 +133,7 @@ def select_neurons(scores: Tensor, layer: int) -> tuple[Tensor, Tensor]:
 
 
 def add_neurons(rows: Rows, places: Places, best: list[tuple[Tensor, Tensor]]) -> None:
-    """best: of each layer; ties go to the lowest layer and neuron."""
+    """Add rows of `neuron_contribution`. best: of each layer; ties go to the lowest layer and neuron."""
     address, scores = (torch.cat(part, 1) for part in zip(*best, strict=True))
     _, chosen = top_k(scores[..., 0].abs(), N_NEURONS)
     n, k = chosen.shape
@@ -149,7 +152,7 @@ def add_neurons(rows: Rows, places: Places, best: list[tuple[Tensor, Tensor]]) -
 def add_attribution(
     rows: Rows, model: Model, places: Places, read: Readers, last: Tensor, total: Tensor, up: Tensor, down: Tensor, run_id: int
 ) -> None:  # fmt: skip
-    """One row a target; none for the next token where the document ends."""
+    """Add rows of `attribution`, one per target; none for the next token where the document ends."""
     own, cap = logits(model, last, read.token_ids), model.logit_softcap
     capped = own if cap is None else cap * torch.tanh(own / cap)
     slope = torch.ones_like(own) if cap is None else 1 - (capped / cap).square()
@@ -171,7 +174,7 @@ def add_attribution(
 
 
 def add_sources(rows: Rows, model: Model, layer: int, found: Sources, places: Places, read: Readers, attn_scale: Tensor) -> None:
-    """Kept sources of the rows of one layer's heads, and totals over all sources."""
+    """Add the kept sources of the rows of one layer's heads, and totals over all sources."""
     by_head = torch.einsum("nd,hde->nhe", read.by_part[:, 0], writers(model, layer)) * attn_scale[:, None, None]
     n, n_heads, _ = by_head.shape
     heads = np.tile(np.arange(n_heads, dtype=np.int16), n)

@@ -25,7 +25,7 @@ class Batch:
     next_token_ids: np.ndarray
 
     def select_rows(self, rows: np.ndarray) -> "Batch":
-        """Of these rows alone, and of the sequences that they are in."""
+        """Select these rows alone, and the sequences that they are in."""
         first = np.unique(self.position_ids[rows] - self.indices[rows])
         sequences = tuple(s for s in self.sequences if s.first_position_id in first)
         return Batch(sequences, self.position_ids[rows], self.indices[rows], self.next_token_ids[rows])

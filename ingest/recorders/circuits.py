@@ -95,7 +95,7 @@ def circuit_tables(model: Model, layer: int, states: TokenStates, distances: Dis
 
 
 def head_tables(model: Model, layer: int, states: TokenStates) -> dict[str, pa.Table]:
-    """Rows of `head` and `head_eigenvalue` of one layer."""
+    """Compute the rows of `head` and `head_eigenvalue` of one layer."""
     heads = folded_heads(model, layer)
     found = spectra(heads, states, layer)
     n, window = model.n_heads, model.architecture.attention.window(model.hf.config, layer)
@@ -119,5 +119,5 @@ def head_tables(model: Model, layer: int, states: TokenStates) -> dict[str, pa.T
 
 
 def lengths(products: Tensor) -> np.ndarray:
-    """Frobenius norm of each, [n, …, …] to [n] float32."""
+    """Compute the Frobenius norm of each product, [n, …, …] to [n] float32."""
     return squares(products).sqrt().float().cpu().numpy()

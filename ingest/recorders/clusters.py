@@ -38,12 +38,12 @@ def n_clusters(n_values: int) -> int:
 
 
 def n_blocks(n_values: int) -> int:
-    """Into how many blocks the values are divided first, a power of two: 1 where all distances fit into memory."""
+    """Choose into how many blocks the values are divided first, a power of two: 1 where all distances fit into memory."""
     return 2 ** max(0, ceil(log2(n_values / LARGEST_BLOCK)))
 
 
 def cluster_rows(model: Model, seed: int, progress: Callable[[float], None]) -> pa.Table:
-    """Rows of `value_cluster` for the whole model, both spaces. progress: called with shares of the whole."""
+    """Compute the rows of `value_cluster` for the whole model, both spaces. progress: called with shares of the whole."""
     values = torch.stack([model.values(layer).cpu() for layer in range(model.n_layers)])
     n_layers, d_ffn, d_model = values.shape
     flat = values.view(-1, d_model).double().numpy()
@@ -65,7 +65,7 @@ def cluster_rows(model: Model, seed: int, progress: Callable[[float], None]) -> 
 
 
 def scores_root(embedding: Tensor) -> np.ndarray:
-    """R, [d_model, d_model] float64, with R·Rᵀ = EᵀE: v·R has the lengths and cosines of E·v, and d_model numbers instead of d_vocab."""
+    """Compute R, [d_model, d_model] float64, with R·Rᵀ = EᵀE: v·R has the lengths and cosines of E·v, and d_model numbers instead of d_vocab."""
     gram = np.zeros((embedding.shape[1], embedding.shape[1]))
     for part in embedding.cpu().split(ROWS):
         rows = part.double().numpy()
@@ -75,7 +75,7 @@ def scores_root(embedding: Tensor) -> np.ndarray:
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
-    """Each row divided by its length; a row of zeros stays, and lies at distance 1 from every other."""
+    """Divide each row by its length; a row of zeros stays, and lies at distance 1 from every other."""
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0)
 
@@ -106,7 +106,7 @@ def split_members(units: np.ndarray, members: np.ndarray, blocks: int, seed: int
 
 
 def complete_linkage(units: np.ndarray, n: int) -> np.ndarray:
-    """Labels [n_vectors] of n clusters: the two whose furthest members are nearest are merged, until n are left."""
+    """Label the vectors with n clusters, [n_vectors]: the two whose furthest members are nearest are merged, until n are left."""
     merges = linkage(distances(units), "complete")[: len(units) - n, :2].astype(np.int64) if len(units) > 1 else np.empty((0, 2), np.int64)
     made = np.repeat(np.arange(len(units), len(units) + len(merges)), 2)
     size = len(units) + len(merges)
@@ -115,7 +115,7 @@ def complete_linkage(units: np.ndarray, n: int) -> np.ndarray:
 
 
 def distances(units: np.ndarray) -> np.ndarray:
-    """1 - cosine of every pair, condensed as scipy wants it: [n·(n-1)/2]."""
+    """Compute 1 - cosine of every pair, condensed as scipy wants it: [n·(n-1)/2]."""
     n = len(units)
     condensed = np.empty(n * (n - 1) // 2)
     at = 0
@@ -161,7 +161,7 @@ class ValueCluster(Work):
 
 
 def compute(worker: Worker, progress: Progress, *, seed: int, cost: float, is_there: bool) -> Tables:
-    """No rows where the atlas has the clusters already: they are of the model."""
+    """Cluster the values; no rows where the atlas has the clusters already: they are of the model."""
     if is_there:
         progress(cost)
         return {}

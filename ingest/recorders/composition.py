@@ -22,7 +22,7 @@ N_MATCHED = 32
 
 
 def root(factor: Tensor) -> Tensor:
-    """R with ‖factor·x‖ = ‖R·x‖ for every x: factors [..., d_model, d_head] to [..., d_head, d_head], float32 from float64."""
+    """Compute R with ‖factor·x‖ = ‖R·x‖ for every x: factors [..., d_model, d_head] to [..., d_head, d_head], float32 from float64."""
     return torch.linalg.qr(factor.double(), mode="r").R.float()
 
 
@@ -42,7 +42,7 @@ def squares(x: Tensor) -> Tensor:
 
 
 def scores(reading: Tensor, written: Tensor) -> np.ndarray:
-    """‖reading·written‖ / (‖reading‖·‖written‖) of every two heads, [n_heads, n_heads] float32, reader before writer; 0 where one of them is 0."""
+    """Compute ‖reading·written‖ / (‖reading‖·‖written‖) of every two heads, [n_heads, n_heads] float32, reader before writer; 0 where one of them is 0."""
     product = (reading.flatten(0, 1) @ written.movedim(1, 0).flatten(1)).view(*reading.shape[:2], *written.shape[::2])
     scale = (squares(reading)[:, None] * squares(written)).sqrt()
     found = product.double().square().sum((1, 3)).sqrt() / scale.clamp_min(torch.finfo(torch.float64).tiny)
@@ -62,7 +62,7 @@ def averaged_readings(model: Model, layer: int, heads: FoldedHeads, distances: D
 
 
 def composition_scores(model: Model, layer: int, distances: Distances | None) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Kind → scores of a layer's heads, [n_heads, layer, n_heads]: reader, layer and head of the writer; and the same with RoPE averaged."""
+    """Score a layer's heads by kind, each [n_heads, layer, n_heads]: reader, layer and head of the writer; and the same with RoPE averaged."""
     heads = folded_heads(model, layer)
     both = readings(heads, heads.w_q, heads.w_k), averaged_readings(model, layer, heads, distances)
     found: tuple[dict[str, list[np.ndarray]], ...] = tuple({kind: [] for kind in read} for read in both)
@@ -89,14 +89,14 @@ def matching_through_heads(model: Model, layer: int, states: TokenStates, chosen
 
 
 def strongest(found: np.ndarray, n: int) -> np.ndarray:
-    """Which writers are among the n largest scores of each reader: [n_heads, layer, n_heads] of booleans."""
+    """Mark the writers that are among the n largest scores of each reader: [n_heads, layer, n_heads] of booleans."""
     flat = found.reshape(len(found), -1)
     place = np.argsort(np.argsort(-flat, axis=1, kind="stable"), axis=1)
     return (place < n).reshape(found.shape)
 
 
 def composition_rows(model: Model, layer: int, states: TokenStates, distances: Distances | None) -> pa.Table:
-    """Rows of `composition` into one layer; none into the first."""
+    """Compute the rows of `composition` into one layer; none into the first."""
     if layer == 0:
         return EMPTY
     plain, averaged = composition_scores(model, layer, distances)

@@ -78,13 +78,13 @@ class Contrast:
 
 
 def contrast_rows(contrast: Contrast, corpus_id: int, suite: str, paradigm: str) -> pa.Table:
-    """Rows of `neuron_contrast`."""
+    """Build the rows of `neuron_contrast`."""
     n = contrast.total.size
     of = {"corpus_id": np.full(n, corpus_id, np.int32), "suite": pa.repeat(suite, n), "paradigm": pa.repeat(paradigm, n)}
     return pa.table({**of, **dict(contrast.columns())})
 
 
 def divergence(one: np.ndarray, other: np.ndarray) -> float:
-    """Jensen-Shannon divergence of two distributions by their log-probabilities, in nats (Lin 1991)."""
+    """Compute the Jensen-Shannon divergence of two distributions from their log-probabilities, in nats (Lin 1991)."""
     middle = np.logaddexp(one, other) - log(2)
     return float(max(0.0, (np.exp(one) @ (one - middle) + np.exp(other) @ (other - middle)) / 2))

@@ -23,7 +23,7 @@ from ingest.workers.worker import Progress, Tables, Worker
 
 
 def next_token_rows(model: Model, layer: int, corpus_id: int, neurons: np.ndarray, token_ids: np.ndarray) -> pa.Table:
-    """Rows of `next_token_rank`: each neuron's own token in softmax(E·value), raw projection. neurons, token_ids: [n]."""
+    """Compute the rows of `next_token_rank`: each neuron's own token in softmax(E·value), raw projection. neurons, token_ids: [n]."""
     values, tokens = model.values(layer), torch.from_numpy(token_ids.astype(np.int64)).to(model.device)
     ranks, probs = [np.empty(0, np.int32)], [np.empty(0, np.float32)]
     for start in range(0, len(neurons), CHUNK):
@@ -45,14 +45,14 @@ def next_token_rows(model: Model, layer: int, corpus_id: int, neurons: np.ndarra
 
 
 def random_vectors(values: Tensor, layer: int, seed: int, n: int) -> Tensor:
-    """n vectors [n, d_model] whose every dimension is normal with the mean and standard deviation (divided by their number) of the layer's values."""
+    """Draw n vectors [n, d_model] whose every dimension is normal with the mean and the population standard deviation of the layer's values."""
     generator = np.random.default_rng([seed % 2**64, layer])
     normal = torch.from_numpy(generator.standard_normal((n, values.shape[1]))).to(values)
     return values.mean(0) + values.std(0, correction=0) * normal
 
 
 def control_rows(model: Model, layer: int, control: str, items: np.ndarray, vectors: Tensor) -> pa.Table:
-    """Rows of `control_token`: the N_TOKENS tokens with the largest raw scores of each vector [n, d_model], numbered by items [n]."""
+    """Build the rows of `control_token`: the N_TOKENS tokens with the largest raw scores of each vector [n, d_model], numbered by items [n]."""
     scores, tokens = top_k(model.unembed(vectors), N_TOKENS)
     n, k = tokens.shape
     return pa.table(
@@ -111,5 +111,5 @@ def compute(worker: Worker, progress: Progress, *, layer: int, seed: int, has_ve
 
 
 def random_rows(model: Model, layer: int, seed: int) -> pa.Table:
-    """Rows of a layer's random vectors."""
+    """Build the rows of a layer's random vectors."""
     return control_rows(model, layer, "random_vector", np.arange(N_ITEMS), random_vectors(model.values(layer), layer, seed, N_ITEMS))

@@ -33,14 +33,14 @@ def direct_logits(model: Model, token_ids: Tensor) -> Tensor:
 
 
 def blocks(model: Model, token_ids: np.ndarray) -> Iterator[tuple[slice, Tensor]]:
-    """Parts of the tokens [n], and the logits of each, [n of the part, d_vocab]."""
+    """Yield parts of the tokens [n] and the logits of each, [n of the part, d_vocab]."""
     for start in range(0, len(token_ids), CHUNK):
         part = slice(start, start + CHUNK)
         yield part, direct_logits(model, torch.from_numpy(token_ids[part].astype(np.int64)))
 
 
 def follower_rows(model: Model, token_ids: np.ndarray) -> pa.Table:
-    """Rows of `direct_path_token` of some tokens [n]."""
+    """Compute the rows of `direct_path_token` of some tokens [n]."""
     found = []
     for _, logits in blocks(model, token_ids):
         values, ids = top_k(logits, N_FOLLOWERS)
@@ -59,7 +59,7 @@ def follower_rows(model: Model, token_ids: np.ndarray) -> pa.Table:
 
 
 def corpus_rows(model: Model, corpus_id: int, bigrams: Bigrams, unigrams: np.ndarray) -> pa.Table:
-    """Rows of `direct_path`. unigrams: how often each token of the vocabulary follows another in the corpus, [d_vocab]."""
+    """Compute the rows of `direct_path`. unigrams: how often each token of the vocabulary follows another in the corpus, [d_vocab]."""
     tokens, place, counts = np.unique(bigrams.token_ids, return_inverse=True, return_counts=True)
     totals = np.bincount(place, bigrams.counts).astype(np.int64)
     # of each token the commonest follower, the lowest id where several are
@@ -124,7 +124,7 @@ class DirectPath(Work):
             yield Plan(settings, [len(part) for part in seen], "tokens", of_corpus, corpus_id)
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """At most: few texts hold every token."""
+        """Count the rows, at most: few texts hold every token."""
         n = n_tokens(probe.model)
         return {"direct_path_token": n * min(N_FOLLOWERS, probe.model.d_vocab), "direct_path": min(n, probe.seen.n_positions) if probe.seen else 0}
 

@@ -29,12 +29,12 @@ AT_ONCE = 64
 
 
 def factors(heads: FoldedHeads) -> dict[str, tuple[Tensor, Tensor]]:
-    """left and right, [n_heads, d_model, d_head] each, of W_OV (what is written, what is read) and of W_QK (query, key; unrotated)."""
+    """Factor W_OV (what is written, what is read) and W_QK (query, key; unrotated) into left and right, [n_heads, d_model, d_head] each."""
     return {"ov": (heads.w_o, heads.w_v.mT), "qk": (heads.w_q.mT, heads.w_k.mT)}
 
 
 def singular(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """σ of left·rightᵀ [n, d_head], falling, and the directions on either side, [n, d_model, d_head]; float64.
+    """Decompose left·rightᵀ into its σ [n, d_head], falling, and the directions on either side, [n, d_model, d_head]; float64.
 
     A pair of directions may flip sign together: of that on the left the component of largest modulus is positive.
     """
@@ -47,7 +47,7 @@ def singular(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def direction_tables(model: Model, layer: int, states: TokenStates) -> dict[str, pa.Table]:
-    """Rows of one layer."""
+    """Compute the rows of one layer."""
     found = {circuit: singular(*both) for circuit, both in factors(folded_heads(model, layer)).items()}
     sources = states.sources(layer)
 
@@ -67,7 +67,7 @@ def direction_tables(model: Model, layer: int, states: TokenStates) -> dict[str,
 
 
 def direction_rows(layer: int, circuit: str, sigma: np.ndarray) -> pa.Table:
-    """sigma: all of each head, [n_heads, d_head]."""
+    """Build the rows of `head_direction`. sigma: all of each head, [n_heads, d_head]."""
     n_heads, n = len(sigma), min(N_DIRECTIONS, sigma.shape[1])
     total, following = (sigma**2).sum(1, keepdims=True), np.pad(sigma, ((0, 0), (0, 1)))[:, 1 : n + 1]
     kept = sigma[:, :n]
@@ -86,7 +86,7 @@ def direction_rows(layer: int, circuit: str, sigma: np.ndarray) -> pa.Table:
 
 
 def ends(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Of scores [n, n_tokens], less their mean, the largest and the smallest and their tokens, [n, tails, N_ENDS] each. The scores are lost."""
+    """Find the largest and the smallest of scores [n, n_tokens] less their mean, and their tokens, [n, tails, N_ENDS] each. The scores are lost."""
     scores.sub_(scores.mean(1, keepdim=True))
     largest, of_largest = top_k(scores, N_ENDS)
     smallest, of_smallest = top_k(scores.neg_(), N_ENDS)
@@ -95,7 +95,10 @@ def ends(scores: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def token_rows(layer: int, circuit: str, side: str, meet: Callable[[Tensor], Tensor], directions: Tensor) -> pa.Table:
-    """meet: directions [n, d_model] to their products with every token, [n, n_tokens]; directions: [n_heads, d_model, d_head], of which the first are kept."""
+    """Build the rows of `head_direction_token`.
+
+    meet: directions [n, d_model] to their products with every token, [n, n_tokens]; directions: [n_heads, d_model, d_head], of which the first are kept.
+    """
     kept = directions[..., :N_DIRECTIONS].mT
     n_heads, n = kept.shape[:2]
     found = [ends(meet(some)) for some in kept.flatten(0, 1).float().split(AT_ONCE)]

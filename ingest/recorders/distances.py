@@ -44,7 +44,7 @@ class Distances:
 
 
 def pairs_at(context: int, window: int | None) -> np.ndarray:
-    """How many pairs of a position and an earlier one that it sees lie so far apart in a sequence, [n]; at distance 0 none, unless that is all that is seen."""
+    """Count the pairs of a position and an earlier one it sees, by their distance in a sequence, [n]; at distance 0 none, unless that is all that is seen."""
     n = min(context, window or context)
     pairs = context - np.arange(n, dtype=np.float64)
     pairs[0] = n == 1
@@ -52,7 +52,7 @@ def pairs_at(context: int, window: int | None) -> np.ndarray:
 
 
 def averaged_rotation(model: Model, layer: int, distances: Distances | None) -> tuple[Tensor, Tensor] | None:
-    """Mean cosine and sine of a layer's RoPE, [n_heads or 1, 1, pairs] each; None without RoPE."""
+    """Average the cosine and sine of a layer's RoPE, [n_heads or 1, 1, pairs] each; None without RoPE."""
     attention = model.architecture.attention
     if attention.rotary is None or distances is None:
         return None
@@ -70,7 +70,7 @@ def distance_settings(con: duckdb.DuckDBPyConnection, model: Model, context: int
 
 
 def are_named(distances: Mapping[str, object], settings: Mapping[str, object]) -> bool:
-    """Whether a run's settings name these distances, whatever else they say that it reads."""
+    """Tell whether a run's settings name these distances, whatever else they say that it reads."""
 
     def context_and_distance(of: Mapping[str, object]) -> tuple[object, object]:
         reads = of.get("reads")
@@ -97,7 +97,7 @@ def distances_of(con: duckdb.DuckDBPyConnection, model: Model, settings: Mapping
         return Distances(max(longest for longest, _ in seen), tuple(seen))
     if not isinstance(context, int):
         raise AtlasError(
-            "a run of circuits that has not finished names no distances: an earlier release began it and averaged RoPE over others, so that its rows would be "
-            "of two kinds; ingest into a new file"
+            "an unfinished run of circuits does not say which distances it used: an earlier release began it and averaged RoPE over different ones. Going on "
+            "would mix two kinds of rows; ingest into a new file"
         )
     return Distances(context)

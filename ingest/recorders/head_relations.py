@@ -54,7 +54,7 @@ class Arcs:
 
 
 def arcs(sentence: Parsed) -> Arcs:
-    """Between read words that share no token."""
+    """Find the arcs between read words that share no token."""
     words = np.flatnonzero(sentence.is_read)
     number = np.full(len(sentence), -1)
     number[words] = np.arange(len(words))
@@ -96,7 +96,7 @@ class RelationRecorder:
 
 
 def find_right_arcs(model: Model, layer: int, q: Tensor, k: Tensor, sentence: Parsed, of: Arcs, start: int) -> np.ndarray:
-    """[n_heads, n_arcs]. q, k: of the sequence, rotated, [n_heads, seq, d_head]; start: its first position_id."""
+    """Tell which arcs each head gets right, [n_heads, n_arcs]. q, k: of the sequence, rotated, [n_heads, seq, d_head]; start: its first position_id."""
     firsts, lasts = sentence.first[of.words] - start, sentence.last[of.words] - start
     begin, end = int(firsts.min()), int(lasts.max()) + 1
     tokens = np.arange(begin, end)
@@ -138,7 +138,7 @@ def is_in_group(relation: str, group: str) -> bool:
 
 
 def groups(sentences: Sequence[Parsed], all_arcs: Sequence[Arcs]) -> list[Group]:
-    """By relation and direction; all relations but that of punctuation are one more."""
+    """Group the arcs by relation and direction; all relations but that of punctuation are one more."""
     relations = np.concatenate([np.zeros(0, object), *(a.relations for a in all_arcs)])
     looks = np.concatenate([np.zeros(0, np.int8), *(a.looks for a in all_arcs)])
     distances = np.concatenate([np.zeros(0, np.int64), *(a.distances for a in all_arcs)])
@@ -158,7 +158,7 @@ def share(right: np.ndarray) -> float | None:
 
 
 def parts(right: np.ndarray, of: Group) -> tuple[float | None, float | None]:
-    """Shares that are right, of those to choose by and of the test; right: of the members, [n]."""
+    """Compute the shares that are right, of the arcs to choose by and of those of the test; right: of the members, [n]."""
     return share(right[~of.is_test]), share(right[of.is_test])
 
 
@@ -176,7 +176,7 @@ HEAD_RELATION = pa.schema(
 
 
 def count_left_out_pairs(total: Pairs, text: ParsedText) -> dict[str, Pairs]:
-    """Pairs of words that no head is held against, by column; total: of the whole corpus. With those that are they make up the total."""
+    """Count the pairs of words that no head is held against, by column; total: of the whole corpus. With those that are they make up the total."""
     split, long, whole = (pairs_of(part) for part in (text.split, text.long, text.sentences))
     read: Pairs = Counter((relation, bool(looks)) for s in text.sentences for a in (arcs(s),) for relation, looks in zip(a.relations, a.looks, strict=True))
     return {
@@ -187,7 +187,7 @@ def count_left_out_pairs(total: Pairs, text: ParsedText) -> dict[str, Pairs]:
 def relation_tables(
     run_id: int, corpus_id: int, sentences: Sequence[Parsed], all_arcs: Sequence[Arcs], right: Sequence[np.ndarray], lost: Mapping[str, Pairs]
 ) -> dict[str, pa.Table]:
-    """Of `word_relation` and `head_relation`. lost: as `left_out` gives it."""
+    """Build the rows of `word_relation` and `head_relation`. lost: as `count_left_out_pairs` gives it."""
     every = np.concatenate(list(right), axis=-1)
     n_layers, n_heads = every.shape[:2]
     relations, heads = [], []
@@ -237,13 +237,13 @@ class HeadRelation(Work):
         yield Plan({**request.weights_settings(), **settings}, [sum(len(s.token_ids) for s in sequences)], "positions", jobs, text.corpus_id)
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """With relations that look both ways, at most."""
+        """Count the rows, at most: as if every relation looked both ways."""
         if probe.seen is None:
             return {}
         return {"word_relation": 2 * RELATIONS, "head_relation": 2 * RELATIONS * probe.model.n_layers * probe.model.n_heads}
 
     def seconds(self, probe: CostSample) -> float:
-        """Of statistics of heads, which make the weights of the same destinations."""
+        """Estimate the time from that of statistics of heads, which make the weights of the same destinations."""
         if probe.seen is None:
             return 0.0
         batch = probe.batch

@@ -63,13 +63,13 @@ class HeadRecorder(ResumableRecorder):
         self.n_added.update((i, layer + 1) for i in self.sequence_ids)
 
     def uniform_batch_sums(self, window: int | None, seq: int) -> np.ndarray:
-        """Of the batch; layers with one window share it."""
+        """Sum `uniform_sums` over the batch; layers with one window share it."""
         if window not in self.even:
             self.even[window] = np.sum([uniform_sums(there, window, seq) for there in self.batch], axis=0)
         return self.even[window]
 
     def statistics(self) -> dict[str, np.ndarray]:
-        """Columns of a row for each layer and head, in their order: what `head_statistics` and `head_probe` share."""
+        """Compute the columns of a row for each layer and head, in their order: what `head_statistics` and `head_probe` share."""
         n_heads = self.model.n_heads
         found = {**grain(self.model), "n_destinations": np.repeat(self.n_destinations, n_heads), "n_repeated": np.repeat(self.n_repeated, n_heads)}
         for columns, n in ((OF_ALL, "n_destinations"), (OF_REPEATED, "n_repeated")):
@@ -80,7 +80,7 @@ class HeadRecorder(ResumableRecorder):
         return found | {name: mean(sums.ravel(), found["n_destinations"]) for name, sums in moved.items()}
 
     def distances(self) -> dict[str, np.ndarray]:
-        """Columns of a row for each layer, head and bin of distances."""
+        """Compute the columns of a row for each layer, head and bin of distances."""
         n, n_heads = n_bins(self.context), self.model.n_heads
         return {
             **{name: np.repeat(column, n) for name, column in grain(self.model).items()},
@@ -113,7 +113,7 @@ def grain(model: Model) -> dict[str, np.ndarray]:
 
 
 def mean(sums: np.ndarray, n: np.ndarray) -> pa.Array:
-    """Null where there is nothing to take it over."""
+    """Divide the sums by n; null where there is nothing to take the mean over."""
     return pa.array(sums / np.maximum(n, 1), mask=n == 0)
 
 

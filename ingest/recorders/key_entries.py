@@ -89,7 +89,7 @@ class KeyRecorder(ResumableRecorder):
 
 
 def documents(batch: Batch) -> np.ndarray:
-    """document_id of each row, [rows]; of padding that of the sequence beside it."""
+    """Give the document_id of each row, [rows]; for padding, that of the sequence beside it."""
     return np.repeat([s.document_id for s in batch.sequences], len(batch.position_ids) // len(batch.sequences))
 
 
@@ -128,7 +128,7 @@ class Keys(Work):
         return {"key_file": len(probe.seen.spans)} if probe.seen else {}
 
     def seconds(self, probe: CostSample) -> float:
-        """Of the forward passes, where no sweep reads the text: what it adds to them is a copy."""
+        """Estimate the time of the forward passes, where no sweep reads the text: what it adds to them is a copy."""
         if probe.seen is None or probe.request.is_sweep_wanted:
             return 0.0
         batch = probe.batch

@@ -102,7 +102,7 @@ class CpuKeys:
         return partial(self.add, np.flatnonzero(positions >= 0), positions, indices, np.empty(0, np.int64) if contexts is None else contexts)
 
     def add(self, rows: np.ndarray, positions: np.ndarray, indices: np.ndarray, contexts: np.ndarray, layer: int, coefficients: Tensor) -> None:
-        """rows: numbers of those that count."""
+        """Reduce the coefficients of a layer. rows: numbers of those that count."""
         x = coefficients.detach().float().contiguous().numpy()
         n_threads = torch.get_num_threads()
         for start in range(0, len(rows), MAX_ROWS):

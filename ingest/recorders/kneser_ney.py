@@ -41,18 +41,18 @@ USUAL = (0.5, 1.0, 1.5)
 
 
 def columns(n: int) -> list[str]:
-    """Of n-grams: the context, its farthest token first, and the token that follows it."""
+    """Name the columns of n-grams: the context, its farthest token first, and the token that follows it."""
     return [*(f"u{i}" for i in range(n - 1, 0, -1)), "w"]
 
 
 def windows(token_ids: np.ndarray) -> np.ndarray:
-    """Each token of a document behind the LONGEST - 1 before it, [n, LONGEST]."""
+    """Put each token of a document behind the LONGEST - 1 before it, [n, LONGEST]."""
     padded = np.concatenate([np.full(LONGEST - 1, START, np.int32), token_ids.astype(np.int32)])
     return np.lib.stride_tricks.sliding_window_view(padded, LONGEST)
 
 
 def table(rows: np.ndarray, **others: np.ndarray) -> pa.Table:
-    """Rows of `windows` as columns."""
+    """Build a table with the rows of `windows` as columns."""
     return pa.table({**others, **dict(zip(columns(LONGEST), rows.T, strict=True))})
 
 
@@ -71,7 +71,7 @@ def count_ngrams(documents: Sequence[np.ndarray], d_vocab: int) -> duckdb.DuckDB
 
 
 def counting_statements(d_vocab: int) -> Iterator[str]:
-    """Statements that count the table `seen`."""
+    """Yield the statements that count the table `seen`."""
     yield f"CREATE TABLE whole AS SELECT {d_vocab} AS d_vocab"
     for n in ORDERS:
         yield f"CREATE TABLE count_top_{n} AS SELECT {', '.join(columns(n))}, count(*) AS c FROM seen GROUP BY ALL"
@@ -91,7 +91,7 @@ def parts() -> Iterator[tuple[str, int]]:
 
 
 def discounts(part: str, n: int) -> str:
-    """D_i = i - (i + 1)·Y·n_{i+1} / n_i, Y = n_1 / (n_1 + 2·n_2), from how many n-grams are counted i times."""
+    """Write the statement for D_i = i - (i + 1)·Y·n_{i+1} / n_i, Y = n_1 / (n_1 + 2·n_2), from how many n-grams are counted i times."""
     told = ", ".join(f"CAST({i} - {i + 1} * y * n{i + 1} / n{i} AS DOUBLE) AS d{i}" for i in (1, 2, 3))
     usual = ", ".join(f"if(told, d{i}, {USUAL[i - 1]}) AS d{i}" for i in (1, 2, 3))
     return f"""
@@ -122,7 +122,10 @@ def shares(part: str, n: int) -> Iterator[str]:
 
 
 def score_documents(con: duckdb.DuckDBPyConnection, documents: Sequence[tuple[np.ndarray, np.ndarray]]) -> pa.Table:
-    """Rows of `ngram_prediction`. documents: position_ids [n] and the tokens [n + 1] there and behind the last, or [n] where none is behind it."""
+    """Compute the rows of `ngram_prediction`.
+
+    documents: position_ids [n] and the tokens [n + 1] there and behind the last, or [n] where none is behind it.
+    """
     rows = [windows(token_ids)[1:] for _, token_ids in documents]
     ids = [position_ids[: len(found)] for (position_ids, _), found in zip(documents, rows, strict=True)]
     con.register("asked", table(np.concatenate(rows), position_id=np.concatenate(ids)))
@@ -132,7 +135,7 @@ def score_documents(con: duckdb.DuckDBPyConnection, documents: Sequence[tuple[np
 
 
 def scoring_query() -> str:
-    """One SELECT over the table `asked`, by position and order: its tokens, shares and remains of all orders, and these put together."""
+    """Write one SELECT over the table `asked`, by position and order: its tokens, shares and remains of all orders, and these put together."""
     joins = ["CROSS JOIN whole"]
     for part, n in parts():
         for name, keys in ((f"{part}_{n}", columns(n)), (f"context_{part}_{n}", columns(n)[:-1])):
@@ -182,11 +185,11 @@ class Ngram(Work):
         yield Plan(settings, [span.n_positions for span in text.seen.spans], "positions", jobs, text.corpus_id)
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """At most: BOS and the last token of a document have none."""
+        """Count the rows, at most: BOS and the last token of a document have none."""
         return {"ngram_prediction": len(ORDERS) * probe.seen.n_positions} if probe.seen else {}
 
     def seconds(self, probe: CostSample) -> float:
-        """Of counting as much text as is predicted, and predicting it: how much there is to count in is not known before it is read."""
+        """Estimate the time of counting as much text as is predicted, and predicting it: how much there is to count in is not known before it is read."""
         if probe.seen is None:
             return 0.0
         texts = [s.token_ids for s in probe.sequences]
@@ -206,7 +209,7 @@ def counted_corpus(request: Request) -> Corpus:
 
 
 def counted_tokens(basis: Basis, other: Corpus) -> list[np.ndarray]:
-    """token_ids of each document to count, [n]. Raises AtlasError if nothing is left of the text: what is counted must not be predicted."""
+    """List the token_ids of each document to count, [n]. Raises AtlasError if nothing is left of the text: what is counted must not be predicted."""
     tokenizer = basis.model.tokenizer
     predicted = {text_digest(d.document) for d in basis.text.documents()} if basis.text else set()
     found = list(counted_documents(render_chats(other.documents(), tokenizer, is_chat=basis.request.chat), tokenizer, predicted))

@@ -27,7 +27,7 @@ class Lens:
 
 
 def read_lens(logits: Tensor, final: Tensor, next_token_ids: np.ndarray, scratch: Tensor) -> Lens:
-    """logits: [n, d_vocab] of one layer and site; final, next_token_ids: [n]; scratch: [2, n, d_vocab], overwritten."""
+    """Read the lens of one layer and site. logits: [n, d_vocab]; final, next_token_ids: [n]; scratch: [2, n, d_vocab], overwritten."""
     n, following = len(final), torch.from_numpy(np.maximum(next_token_ids, 0)).to(final)
     best, tokens = top_k(logits, N_LENS_TOKENS)
     # below the largest logit, or the entropy would be a small difference of large numbers

@@ -43,14 +43,14 @@ class LabelledWords:
 
 
 def standardise_states(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """States [n, d_model] less the mean of those to learn from, over their standard deviation, float32; a dimension that is constant there keeps its scale."""
+    """Standardise states [n, d_model] by mean and standard deviation of those to learn from, float32; a dimension that is constant there keeps its scale."""
     mean, std = train.mean(0, dtype=np.float64), train.std(0, dtype=np.float64)
     scale = np.where(std > 0, std, 1.0)
     return ((train - mean) / scale).astype(np.float32), ((test - mean) / scale).astype(np.float32)
 
 
 def fit_class_probs(x: np.ndarray, y: np.ndarray, of: np.ndarray, n_classes: int, rank: int | None = None) -> tuple[np.ndarray, bool]:
-    """Probabilities of each class at states `of`, [n, n_classes] float64, learned from x [m, d_model] and y [m]; and whether the fit has converged.
+    """Learn from x [m, d_model] and y [m] the probabilities of each class at states `of`, [n, n_classes] float64; and tell whether the fit has converged.
 
     A class that y lacks has none. The intercept is not penalised. rank: most directions of a state that are read; None, or as many as there can be, does
     not restrict them.
@@ -79,8 +79,11 @@ def block_ends(n: int) -> list[int]:
 
 
 def codelength(x: np.ndarray, y: np.ndarray, n_classes: int, seed: int, rank: int | None = None) -> float:
-    """Bits of the labels y [n] given the states x [n, d_model]: of the first block in a code in which all classes are alike, of each later one by a probe of
-    the rows before it. A class counts once more than it is there, so that one not seen yet has a code."""
+    """Compute the bits of the labels y [n] given the states x [n, d_model].
+
+    The first block is in a code in which all classes are alike, each later one is coded by a probe of the rows before it. A class counts once more than it is
+    there, so that one not seen yet has a code.
+    """
     order = np.random.default_rng(seed).permutation(len(y))
     x, y, ends = x[order], y[order], block_ends(len(y))
     bits = ends[0] * np.log2(n_classes)
@@ -137,7 +140,7 @@ class FactoredWeights:
     intercept: np.ndarray
 
     def logits(self, x: np.ndarray) -> np.ndarray:
-        """x: [n, d_model], read in its own precision; [n, n_classes] float64."""
+        """Compute the logits of x [n, d_model], read in its own precision: [n, n_classes] float64."""
         return directions(x, self.into) @ self.out.T + self.intercept
 
     def probs(self, x: np.ndarray) -> np.ndarray:
@@ -157,7 +160,10 @@ def directions(x: np.ndarray, into: np.ndarray) -> np.ndarray:
 
 
 def full_rank(n_classes: int, d_model: int) -> int:
-    """Of weights that nothing restricts: adding the same to the logits of all classes changes no probability, so that one class needs no direction."""
+    """Give the rank of weights that nothing restricts.
+
+    Adding the same to the logits of all classes changes no probability, so that one class needs no direction.
+    """
     return max(1, min(n_classes - 1, d_model))
 
 
@@ -169,7 +175,10 @@ def nearest_factors(weights: np.ndarray, intercept: np.ndarray, rank: int) -> Fa
 
 
 def objective(x: np.ndarray, y: np.ndarray, l2: float, shape: FactoredWeights) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
-    """Mean loss of labels y [n] at x [n, d_model], with l2 / 2 times the squared length of the product over n, and its slope, of flat factors."""
+    """Build the function of flat factors that gives the loss and its slope.
+
+    The loss is the mean of labels y [n] at x [n, d_model], with l2 / 2 times the squared length of the product over n.
+    """
     n, rows = len(y), np.arange(len(y))
 
     def value(flat: np.ndarray) -> tuple[float, np.ndarray]:

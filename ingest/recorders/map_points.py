@@ -37,7 +37,7 @@ NOISE, ROUNDING = 1e-4, 1e-9
 
 
 def value_rows(model: Model, run_id: int, seed: int, indices: np.ndarray, cosines: np.ndarray) -> pa.Table:
-    """All values, by their neighbours, [values, neighbours]; the values of one layer are held at a time."""
+    """Place all values by their neighbours, [values, neighbours]; the values of one layer are held at a time."""
     xy = place_points(indices, cosines, principal(model.values, model.n_layers), seed)
     neurons = np.tile(np.arange(model.d_ffn, dtype=np.int32), model.n_layers)
     columns = {"neuron": neurons, "position_id": pa.nulls(len(xy), pa.int64())}
@@ -70,7 +70,7 @@ class Map(Work):
     """Plans and costs of the pass `map`."""
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
-        """Layouts of what the atlas holds. What it can give is one of the settings, so that a run after another trace is another run."""
+        """Plan layouts of what the atlas holds. What it can give is one of the settings, so that a run after another trace is another run."""
         settings = {**basis.request.weights_settings(), "seed": basis.request.seed, "n_neighbours": N_NEIGHBOURS, "n_epochs": EPOCHS}
         n_traced = len(traced_positions(basis.con))
         arguments = {"value": value_arguments, "resid_post": state_arguments}
@@ -102,7 +102,7 @@ def value_arguments(basis: Basis) -> dict[str, object]:
 
 
 def state_arguments(basis: Basis) -> dict[str, object]:
-    """Positions [n] and states [n_layers, n, d_model] of all traced positions, or of a seeded sample of as many as fit."""
+    """Read positions [n] and states [n_layers, n, d_model] of all traced positions, or of a seeded sample of as many as fit."""
     n_layers = basis.model.n_layers
     positions = select_by_hash(basis.request.seed, 0, traced_positions(basis.con), max(MOST_STATES // n_layers, 1))
     return {"positions": positions, "states": np.stack([states_of(basis.con, layer, "resid_post", positions) for layer in range(n_layers)])}
@@ -120,7 +120,7 @@ def n_states(probe: CostSample) -> int:
 
 
 def place_points(indices: np.ndarray, cosines: np.ndarray, start: np.ndarray, seed: int) -> np.ndarray:
-    """Coordinates, [n, 2] float32. indices, cosines: the nearest others of each point, nearest first, [n, k]; start: [n, 2]."""
+    """Compute the coordinates, [n, 2] float32. indices, cosines: the nearest others of each point, nearest first, [n, k]; start: [n, 2]."""
     n = len(start)
     if n < LEAST:
         return start.astype(np.float32)
@@ -143,7 +143,7 @@ def place_points(indices: np.ndarray, cosines: np.ndarray, start: np.ndarray, se
 
 
 def principal(part: Callable[[int], Tensor], n_parts: int) -> np.ndarray:
-    """Where vectors lie in the plane of their two principal components, their lengths set to 1: [n, 2]. part: gives the vectors [m, d] by number."""
+    """Project vectors, their lengths set to 1, onto their two principal components: [n, 2]. part: gives the vectors [m, d] by number."""
     n, total, gram = 0, np.zeros(()), np.zeros(())
     for i in range(n_parts):
         units = unit(part(i))
@@ -159,5 +159,5 @@ def principal(part: Callable[[int], Tensor], n_parts: int) -> np.ndarray:
 
 
 def unit(vectors: Tensor) -> np.ndarray:
-    """Each divided by its length, in double precision; one of length 0 stays."""
+    """Divide each vector by its length, in double precision; one of length 0 stays."""
     return normalize(vectors.double(), dim=1).cpu().numpy()

@@ -53,7 +53,7 @@ def first_place(model: Model, sequence: Sequence) -> tuple[int, int] | None:
 
 
 def bad_rows(states: list[Tensor]) -> Tensor:
-    """Places of a sequence at which any of these states, [1, seq, width] each, has a number that is not finite."""
+    """Find the places of a sequence at which any of these states, [1, seq, width] each, has a number that is not finite."""
     return torch.stack([(~torch.isfinite(state[0])).any(-1).cpu() for state in states]).any(0).nonzero()[:, 0]
 
 

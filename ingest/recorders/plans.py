@@ -101,21 +101,21 @@ class Work:
         return None
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
-        """Its runs, where it has jobs of its own. Each is asked for when the one before it has finished."""
+        """Plan its runs, where it has jobs of its own. Each is asked for when the one before it has finished."""
         raise NotImplementedError
 
     def recording(self, basis: Basis, text: Text) -> Recording:
-        """Its run, where it records while the text is read."""
+        """Plan its run, where it records while the text is read."""
         raise NotImplementedError
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """Rows that each of its tables will have, at most."""
+        """Count the rows that each of its tables will have, at most."""
         raise NotImplementedError
 
     def seconds(self, probe: CostSample) -> float:
-        """How long it will take, from timed pieces of it."""
+        """Estimate how long it will take, from timed pieces of it."""
         raise NotImplementedError
 
     def n_bytes(self, probe: CostSample) -> int | None:
-        """Memory that it takes beside a forward pass, at most; None where nobody needs to know."""
+        """Estimate the memory that it takes beside a forward pass, at most; None where nobody needs to know."""
         return None

@@ -31,7 +31,7 @@ def max_and_count_above(row, own):  # type: ignore[no-untyped-def]
 
 @numba.njit(inline="always", fastmath={"contract", "nsz", "reassoc"})
 def sums(row, largest, marked, powers, mantissas):  # type: ignore[no-untyped-def]
-    """Σ e^x, Σ x·e^x and Σ marked·e^x over a row, x the logit minus the largest. powers, mantissas: [TILE] int32 and float32 to work in."""
+    """Compute Σ e^x, Σ x·e^x and Σ marked·e^x over a row, x the logit minus the largest. powers, mantissas: [TILE] int32 and float32 to work in."""
     total, product, begun = 0.0, 0.0, 0.0
     scales = powers.view(np.float32)
     for start in range(0, row.shape[0], TILE):

@@ -61,7 +61,7 @@ class PredictionRecorder(ResumableRecorder):
         self.found[int(self.batch.position_ids[0])] = self.batch.position_ids[real], following >= 0, join_predictions(parts)
 
     def predict_rows(self, states: Tensor, rows: np.ndarray, following: np.ndarray) -> Predictions:
-        """Of some rows of the states [n, d_model]. following: the token after each, -1 for none."""
+        """Compute the predictions of some rows of the states [n, d_model]. following: the token after each, -1 for none."""
         if not len(self.logits):
             # one piece of memory for all: to be given it anew takes as long as to write it
             self.logits = torch.empty(ROWS, self.model.d_vocab, device=self.model.device)
@@ -89,7 +89,7 @@ def join_predictions(parts: list[Predictions]) -> Predictions:
 
 
 def predictions(logits: Tensor, following: np.ndarray, marked: Tensor) -> Predictions:
-    """Of rows of logits [n, d_vocab] float32, wherever they are."""
+    """Compute the predictions of rows of logits [n, d_vocab] float32, wherever they are."""
     return by_kernel(logits, following, marked) if logits.device.type == "cpu" else by_torch(logits, following, marked)
 
 
@@ -123,7 +123,7 @@ def by_torch(logits: Tensor, following: np.ndarray, marked: Tensor) -> Predictio
 
 
 def word_marks(model: Model) -> Tensor:
-    """1 for tokens behind which no word goes on, since they begin with white space or are special; else 0. [d_vocab] float32."""
+    """Mark with 1 the tokens behind which no word goes on, since they begin with white space or are special; the others with 0. [d_vocab] float32."""
     rows = token_rows(model.tokenizer, model.d_vocab)
     marks = [row["bytes"] is not None and (row["is_special"] or row["text"][:1].isspace()) for row in rows.to_pylist()]
     return torch.tensor(marks, dtype=torch.float32, device=model.device)

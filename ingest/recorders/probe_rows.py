@@ -51,7 +51,7 @@ class Task:
 
 
 def task_of(words: ProbedWords, name: str) -> Task:
-    """Words without a label of the task are left out."""
+    """Build the task of that name; words without a label of it are left out."""
     given = words.labels[name]
     is_there = np.array([label is not None for label in given], bool)
     train, test = is_there & ~words.is_test, is_there & words.is_test
@@ -66,7 +66,7 @@ def task_of(words: ProbedWords, name: str) -> Task:
 
 
 def task_row(run_id: int, corpus_id: int, task: Task) -> pa.Table:
-    """Of `probe_task`."""
+    """Build the row of `probe_task`."""
     train, test, k = task.train, task.test, len(task.classes)
     majority = np.bincount(train.labels).argmax()
     row = {
@@ -79,7 +79,10 @@ def task_row(run_id: int, corpus_id: int, task: Task) -> pa.Table:
 
 
 def probe_tables(run_id: int, task: Task, place: Place, states: Mapping[str, WordStates], seed: int, rank: int | None) -> Tables:
-    """Of `probe` and `probe_prediction`. states: of the model and of the same with random weights, by PROBE_KINDS. rank: of the probes at most, if asked."""
+    """Compute the rows of `probe` and `probe_prediction`.
+
+    states: of the model and of the same with random weights, by PROBE_KINDS. rank: of the probes at most, if asked.
+    """
     k = len(task.classes)
     drawn = control_labels(task.train.labels, int(max(task.train.types.max(), task.test.types.max())) + 1, k, seed)
     control = tuple(LabelledWords(part.types, drawn[part.types], part.documents) for part in (task.train, task.test))
@@ -148,13 +151,13 @@ class LinearProbe(Work):
         yield Plan({**request.weights_settings(), **settings}, [1] * len(shards), "probes", jobs, text.corpus_id)
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """Of predictions at most."""
+        """Count the rows; those of predictions are an upper bound."""
         n_tasks, n_places = len(set(probe.request.options["probe"])), 1 + len(chosen_layers(probe.request.options["probe_layers"], probe.model.n_layers))
         n_words = min(MOST_WORDS[True], probe.seen.n_positions) if probe.seen else 0
         return {"probe_task": n_tasks, "probe": n_tasks * n_places * len(PROBE_KINDS), "probe_prediction": n_tasks * n_places * n_words}
 
     def seconds(self, probe: CostSample) -> float:
-        """Of fits, from one over few random words with as many labels as there are parts of speech, and of reading the words in both models."""
+        """Estimate the time of fits, from one over few random words with as many labels as there are parts of speech, and of reading words in both models."""
         if probe.seen is None:
             return 0.0
         n, random = min(sum(MOST_WORDS.values()), probe.seen.n_positions), np.random.default_rng(0)

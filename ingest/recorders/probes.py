@@ -34,7 +34,7 @@ SHAPES = dict(zip(PROBES, ((50, 2), (25, 4)), strict=True))
 
 
 def probe_tables(model: Model, probe: str, bos: str, seed: int) -> Tables:
-    """Rows of `head_probe` and `probe_loss`. bos: the rule by which sequences of a corpus begin, one of BOS_RULES or a token's name."""
+    """Compute the rows of `head_probe` and `probe_loss`. bos: the rule by which sequences of a corpus begin, one of BOS_RULES or a token's name."""
     start = start_tokens(model, probe, bos)
     sequences = probe_sequences(model, probe, start, seed)
     length = n_tokens(sequences[0])
@@ -65,8 +65,11 @@ def start_tokens(model: Model, probe: str, bos: str) -> tuple[int, ...]:
 
 
 def probe_sequences(model: Model, probe: str, start: tuple[int, ...], seed: int) -> tuple[Sequence, ...]:
-    """Sequences of one block of different tokens, read again and again. Blocks are drawn by a hash of (seed, sequence, token) among tokens that are
-    not special. Raises AtlasError where the model has no room for blocks of two tokens, or no two such tokens."""
+    """Draw sequences of one block of different tokens, read again and again.
+
+    Blocks are drawn by a hash of (seed, sequence, token) among tokens that are not special. Raises AtlasError where the model has no room for blocks of two
+    tokens, or no two such tokens.
+    """
     size, n_times = SHAPES[probe]
     tokens = np.flatnonzero(~token_rows(model.tokenizer, model.n_embeddings)["is_special"].to_numpy())
     room = len(tokens) if model.max_context is None else min(len(tokens), (model.max_context - len(start)) // n_times)
@@ -167,7 +170,7 @@ class CopyingRecorder:
         return raised_logits(weights, logits, torch.from_numpy(first).to(weights.device))
 
     def columns(self, n_destinations: int) -> dict[str, pa.Array]:
-        """Columns of a row of `head_probe` for each layer and head, in their order.
+        """Compute the columns of a row of `head_probe` for each layer and head, in their order.
 
         copying: own/(own + all), which lies in [0, ½], drawn out to [-1, 1]; null where nothing is raised.
         """

@@ -68,7 +68,7 @@ def record_documents(
 
 
 def identity_of(worker: Worker, asked: list[ReadRequest], sequences: list[Sequence], batch_tokens: int) -> str:
-    """SHA-256, in hexadecimal, of all that the bits of a shard's numbers follow from, our own code included."""
+    """Compute the SHA-256, in hexadecimal, of all that the bits of a shard's numbers follow from, our own code included."""
     model = worker.model
     digest = hashlib.sha256(f"{code_sha256()} {model.weights_sha256} {model.dtype} {torch.__version__} {torch.get_num_threads()} {batch_tokens}".encode())
     for each in asked:
@@ -81,7 +81,7 @@ def identity_of(worker: Worker, asked: list[ReadRequest], sequences: list[Sequen
 
 @cache
 def code_sha256() -> str:
-    """SHA-256, in hexadecimal, of the code that computes numbers, which stays as it was loaded while a process runs."""
+    """Compute the SHA-256, in hexadecimal, of the code that computes numbers, which stays as it was loaded while a process runs."""
     digest = hashlib.sha256()
     for source in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(source.read_bytes())
@@ -89,7 +89,7 @@ def code_sha256() -> str:
 
 
 def n_sampled(sequences: tuple[Sequence, ...], sample: np.ndarray) -> int:
-    """Positions of a sample, ascending, that sequences have."""
+    """Count the positions of a sample, ascending, that sequences have."""
     starts = np.array([s.first_position_id for s in sequences])
     return int((np.searchsorted(sample, starts + [n_tokens(s) for s in sequences]) - np.searchsorted(sample, starts)).sum())
 
@@ -106,7 +106,7 @@ def build_tables(recorder: Recorder, asked: ReadRequest, documents: list[CutDocu
 def read_batch(
     model: Model, recorders: Collection[tuple[ForwardRecorder, np.ndarray | None]], sequences: tuple[Sequence, ...]
 ) -> Iterator[tuple[Sequence, ...]]:
-    """One forward pass over some sequences, or several over parts of them where memory runs out; gives what each has read.
+    """Make one forward pass over some sequences, or several over parts of them where memory runs out; yields what each has read.
 
     recorders: each with the position_ids that it samples, None for every one. One that samples nothing of a part does not hear it.
     """
@@ -145,7 +145,7 @@ def listener(model: Model, recorder: ForwardRecorder, sample: np.ndarray | None,
 
 
 def flat(x: torch.Tensor) -> torch.Tensor:
-    """[batch, seq, width] to [batch·seq, width]; a view."""
+    """Flatten [batch, seq, width] to [batch·seq, width]; a view."""
     return x.flatten(0, 1)
 
 
@@ -156,7 +156,7 @@ def row_selector(model: Model, rows: np.ndarray, of: Callable[[torch.Tensor], to
 
 
 def destinations(model: Model, rows: np.ndarray) -> Callable[[torch.Tensor], torch.Tensor]:
-    """[batch, n_heads, seq, seq] to [rows, n_heads, seq] float32 on the model's device: where each of some rows looks."""
+    """Build the function from [batch, n_heads, seq, seq] to [rows, n_heads, seq] float32 on the model's device: where each of some rows looks."""
     index = torch.from_numpy(rows)
 
     def keep(x: torch.Tensor) -> torch.Tensor:
@@ -167,7 +167,7 @@ def destinations(model: Model, rows: np.ndarray) -> Callable[[torch.Tensor], tor
 
 
 def batches(sequences: Iterable[S], batch_tokens: int, length: Callable[[Any], int] = lambda s: len(s.token_ids)) -> Iterator[tuple[S, ...]]:
-    """Sequences by falling length, so that little is padded; of at most so many tokens together, padding included, one sequence at least."""
+    """Yield sequences by falling length, so that little is padded; at most batch_tokens tokens together, padding included, and at least one sequence."""
     left = sorted(sequences, key=lambda s: -length(s))
     start = 0
     while start < len(left):
@@ -177,7 +177,7 @@ def batches(sequences: Iterable[S], batch_tokens: int, length: Callable[[Any], i
 
 
 def pad_sequences(sequences: tuple[Sequence, ...], device: torch.device) -> tuple[torch.Tensor, Batch]:
-    """Token ids [n, longest], and the batch that they are, every row of it."""
+    """Pad sequences to token ids [n, longest], and build the batch that they are, every row of it."""
     longest = max(map(n_tokens, sequences))
     ids = np.full((len(sequences), longest), PAD, np.int64)
     positions, following = np.full(ids.shape, -1, np.int64), np.full(ids.shape, NO_NEXT_TOKEN, np.int64)
@@ -194,7 +194,7 @@ def n_tokens(s: Sequence) -> int:
 
 
 def is_sampled(s: Sequence, sample: np.ndarray) -> np.ndarray:
-    """Which of a sequence's positions are in the sample."""
+    """Tell which of a sequence's positions are in the sample."""
     return np.isin(np.arange(s.first_position_id, s.first_position_id + len(s.token_ids)), sample)
 
 

@@ -24,7 +24,7 @@ class Bigrams:
     """[n] int64"""
 
     def select_tokens(self, token_ids: np.ndarray) -> "Bigrams":
-        """Those of some tokens [m], ascending and without a gap among those there are."""
+        """Select the bigrams of some tokens [m], ascending and without a gap among those there are."""
         rows = slice(np.searchsorted(self.token_ids, token_ids[0]), np.searchsorted(self.token_ids, token_ids[-1], side="right"))
         return Bigrams(self.token_ids[rows], self.follower_ids[rows], self.counts[rows])
 
@@ -43,7 +43,7 @@ class Trigger:
 def known_triggers(
     con: duckdb.DuckDBPyConnection, corpus_id: int, n_layers: int, d_ffn: int, k: int, is_distinct: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Coefficients, positions and, where they matter, contexts of the triggers that are loaded, from which a resumed sweep goes on.
+    """Read coefficients, positions and, where they matter, contexts of the triggers that are loaded, from which a resumed sweep goes on.
 
     [n_layers, tails, d_ffn, k] each.
     """
@@ -61,7 +61,7 @@ def known_triggers(
 
 
 def top_tokens(con: duckdb.DuckDBPyConnection, n_layers: int) -> np.ndarray:
-    """value_top_token_id of every neuron, [n_layers, d_ffn]."""
+    """Read value_top_token_id of every neuron, [n_layers, d_ffn]."""
     column = con.execute("SELECT n.value_top_token_id FROM neuron AS n ORDER BY n.layer, n.neuron").fetchnumpy()["value_top_token_id"]
     return np.asarray(column, np.int64).reshape(n_layers, -1)
 
@@ -80,7 +80,7 @@ def top_triggers(con: duckdb.DuckDBPyConnection, corpus_id: int, layer: int, k: 
 
 
 def read_prefixes(con: duckdb.DuckDBPyConnection, found: dict[str, np.ndarray]) -> list[Trigger]:
-    """Triggers with the tokens from the start of their sequence to their own. BOS is a special token without text at index 0."""
+    """Read triggers with the tokens from the start of their sequence to their own. BOS is a special token without text at index 0."""
     sql = """
         SELECT p.position_id, p.token_id, p.index = 0 AND p.char_start = p.char_end AND w.is_special AS is_bos
         FROM position AS p
@@ -99,7 +99,7 @@ def read_prefixes(con: duckdb.DuckDBPyConnection, found: dict[str, np.ndarray]) 
 
 
 def update_positions(con: duckdb.DuckDBPyConnection, layer: int) -> np.ndarray:
-    """position_id of the traced positions whose ffn_out can be told, ascending, [n]; those at index 0, with their huge norms, are left out."""
+    """Read the position_id of traced positions whose ffn_out can be told, ascending, [n]; those at index 0, with their huge norms, are left out."""
     sql = """
         SELECT r.position_id
         FROM residual_state AS r
@@ -113,7 +113,7 @@ def update_positions(con: duckdb.DuckDBPyConnection, layer: int) -> np.ndarray:
 
 
 def updates(con: duckdb.DuckDBPyConnection, layer: int, position_ids: np.ndarray) -> np.ndarray:
-    """ffn_out = resid_post - resid_mid at these positions, in their order: [n, d_model] float32."""
+    """Read ffn_out = resid_post - resid_mid at these positions, in their order: [n, d_model] float32."""
     sql = """
         SELECT after.vector, before.vector
         FROM residual_state AS after
@@ -126,19 +126,19 @@ def updates(con: duckdb.DuckDBPyConnection, layer: int, position_ids: np.ndarray
 
 
 def traced_positions(con: duckdb.DuckDBPyConnection, but: int = -1) -> np.ndarray:
-    """position_id of every position, of all corpora, that a run other than `but` has traced, ascending: [n] int64."""
+    """Read the position_id of every position, of all corpora, that a run other than `but` has traced, ascending: [n] int64."""
     found = con.execute("SELECT t.position_id FROM trace AS t WHERE t.run_id <> ? ORDER BY t.position_id", [but]).fetchnumpy()
     return np.asarray(found["position_id"], np.int64)
 
 
 def attributed_positions(con: duckdb.DuckDBPyConnection, but: int = -1) -> np.ndarray:
-    """position_id of every position, of all corpora, whose prediction a run other than `but` has taken apart, ascending: [n] int64."""
+    """Read the position_id of every position, of all corpora, whose prediction a run other than `but` has taken apart, ascending: [n] int64."""
     found = con.execute("SELECT DISTINCT a.position_id FROM attribution AS a WHERE a.run_id <> ? ORDER BY a.position_id", [but]).fetchnumpy()
     return np.asarray(found["position_id"], np.int64)
 
 
 def states_of(con: duckdb.DuckDBPyConnection, layer: int, site: str, positions: np.ndarray) -> np.ndarray:
-    """Their states at a layer and site, in their order: [n, d_model] float32."""
+    """Read the positions' states at a layer and site, in their order: [n, d_model] float32."""
     sql = """
         SELECT r.vector
         FROM residual_state AS r
@@ -158,7 +158,7 @@ def neighbours(con: duckdb.DuckDBPyConnection, n_layers: int, d_ffn: int) -> tup
 
 
 def bigrams(con: duckdb.DuckDBPyConnection, corpus_id: int) -> Bigrams:
-    """How often tokens follow each other in a corpus that is loaded; BOS, which is in no text, is followed by none. As the view bigram has it."""
+    """Count how often tokens follow each other in a corpus that is loaded; BOS, which is in no text, is followed by none. As the view bigram has it."""
     sql = """
         SELECT p.token_id, p.next_token_id, count(*) AS n
         FROM position AS p
@@ -173,7 +173,7 @@ def bigrams(con: duckdb.DuckDBPyConnection, corpus_id: int) -> Bigrams:
 
 
 def token_counts(con: duckdb.DuckDBPyConnection, n: int) -> np.ndarray:
-    """How often the text that is loaded has each of the first n tokens, all corpora together: [n] int64. BOS is in no text."""
+    """Count how often the text that is loaded has each of the first n tokens, all corpora together: [n] int64. BOS is in no text."""
     sql = """
         SELECT p.token_id, count(*) AS n
         FROM position AS p
@@ -187,7 +187,7 @@ def token_counts(con: duckdb.DuckDBPyConnection, n: int) -> np.ndarray:
 
 
 def source_counts(con: duckdb.DuckDBPyConnection, layer: int) -> np.ndarray:
-    """How often the text had each token when a layer's skip-trigrams were begun: [n_tokens] int64, empty where none are loaded."""
+    """Read how often the text had each token when a layer's skip-trigrams were begun: [n_tokens] int64, empty where none are loaded."""
     sql = """
         SELECT c.n_source
         FROM circuit_source AS c
@@ -198,12 +198,12 @@ def source_counts(con: duckdb.DuckDBPyConnection, layer: int) -> np.ndarray:
 
 
 def finished_runs(con: duckdb.DuckDBPyConnection, kind: str) -> list[int]:
-    """run_id of every finished run of a kind, ascending."""
+    """List the run_id of every finished run of a kind, ascending."""
     return [n for (n,) in con.execute("SELECT r.run_id FROM run AS r WHERE r.kind = ? AND r.status = 'finished' ORDER BY r.run_id", [kind]).fetchall()]
 
 
 def distance_weights(con: duckdb.DuckDBPyConnection, run_ids: list[int], layer: int) -> list[tuple[int, np.ndarray]]:
-    """Of each text of these runs its context, and the weight of each head of a layer in each bin of distances, [n_heads, bins] float64."""
+    """Read the context of each text of these runs, and the weight of each head of a layer in each bin of distances, [n_heads, bins] float64."""
     sql = """
         SELECT c.corpus_id, (c.source ->> 'context')::INTEGER
         FROM corpus AS c

@@ -24,7 +24,10 @@ PAD = 0
 def removal_rows(
     model: Model, layer: int, corpus_id: int, triggers: list[Trigger], seed: int, batch_tokens: int, progress: Callable[[float], None]
 ) -> pa.Table:
-    """Rows of `removal` for triggers of one layer. batch_tokens: tokens of a forward pass, padding included; progress: called with shares of the whole."""
+    """Compute the rows of `removal` for triggers of one layer.
+
+    batch_tokens: tokens of a forward pass, padding included; progress: called with shares of the whole.
+    """
     kept = [t for t in triggers if len(t.token_ids) - t.has_bos >= 2]
     places = random_places(kept, seed)
     edited = [(t, word, remove_token(t, word, place)) for t, place in zip(kept, places, strict=True) for word in REMOVALS]
@@ -62,7 +65,7 @@ def remove_token(trigger: Trigger, removed: str, place: int) -> Tokens:
 def read_ends(
     model: Model, layer: int, texts: set[Tokens], neurons: list[int], batch_tokens: int, progress: Callable[[float], None]
 ) -> dict[Tokens, np.ndarray]:
-    """Coefficients of some neurons at the last token of each text: text → [n_neurons] float32.
+    """Compute the coefficients of some neurons at the last token of each text: text → [n_neurons] float32.
 
     Attention is causal, so a text that begins another is read within it: of all triggers in one sequence only the longest
     prefix costs a forward pass.
@@ -130,7 +133,7 @@ class Removal(Work):
         yield Plan(settings, amounts, "layers", jobs, corpus_id)
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """At most: short prefixes have none."""
+        """Count the rows, at most: short prefixes have none."""
         if probe.seen is None:
             return {}
         return {"removal": probe.model.n_layers * n_reread(probe, probe.seen) * len(REMOVALS)}
@@ -150,7 +153,7 @@ def compute(worker: Worker, progress: Progress, *, cost: float, layer: int, corp
 
 
 def known_k(basis: Basis) -> int:
-    """Triggers of each key that a finished sweep of the text has kept; 0 without one."""
+    """Read how many triggers of each key a finished sweep of the text has kept; 0 without one."""
     if basis.text is None:
         return 0
     sql = "SELECT (settings ->> 'triggers')::INTEGER FROM run WHERE kind = 'sweep' AND corpus_id = ? AND status = 'finished'"
@@ -167,13 +170,15 @@ def triggers_of(basis: Basis, settings: dict, corpus_id: int, layer: int) -> lis
 
 
 def n_reread(probe: CostSample, seen: Survey) -> int:
-    """Triggers of a layer that are read again, at most: those with one token before them are left out."""
+    """Count the triggers of a layer that are read again, at most: those with one token before them are left out."""
     options = probe.request.options
     return min(options["paper_keys"], probe.model.d_ffn) * min(N_TRIGGERS, options["triggers"], seen.n_positions)
 
 
 def reread_tokens(n: int, seen: Survey) -> float:
-    """Tokens of a layer's forward passes for n triggers, in the mean half-way through their sequences. All prefixes of a sequence share
-    the passes without their first and their last token; those without a random one share none."""
+    """Estimate the tokens of a layer's forward passes for n triggers, in the mean half-way through their sequences.
+
+    All prefixes of a sequence share the passes without their first and their last token; those without a random one share none.
+    """
     of_each = n * seen.n_positions / seen.n_sequences / 2
     return of_each + 2 * min(of_each, seen.n_positions)

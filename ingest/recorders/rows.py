@@ -13,7 +13,7 @@ from schema.terms import PRECEDING_RANKS, TAILS
 
 
 def text_tables(documents: list[CutDocument], corpus_id: int) -> dict[str, pa.Table]:
-    """Rows of `document`, `sequence` and `position`."""
+    """Build the rows of `document`, `sequence` and `position`."""
     sequences = [s for d in documents for s in d.sequences]
     lengths = [len(s.token_ids) for s in sequences]
 
@@ -54,7 +54,7 @@ def text_tables(documents: list[CutDocument], corpus_id: int) -> dict[str, pa.Ta
 
 
 def trigger_rows(keys: CpuKeys | TorchKeys, corpus_id: int, first: int, last: int) -> pa.Table:
-    """Rows of `trigger` whose position lies in [first, last); the rank is left to the merge (0 here).
+    """Build the rows of `trigger` whose position lies in [first, last); the rank is left to the merge (0 here).
 
     Only those that may be among the first PRECEDING_RANKS bring the coefficients before them.
     """
@@ -80,21 +80,21 @@ def trigger_rows(keys: CpuKeys | TorchKeys, corpus_id: int, first: int, last: in
 
 
 def is_leading(kept: KeyTriggers) -> np.ndarray:
-    """Whether each trigger is, ties included, among the first PRECEDING_RANKS of its key and tail so far: [n_layers, 2, d_ffn, k]."""
+    """Tell whether each trigger is, ties included, among the first PRECEDING_RANKS of its key and tail so far: [n_layers, 2, d_ffn, k]."""
     n = min(PRECEDING_RANKS, kept.coefficients.shape[-1])
     signed = kept.coefficients * np.array([-1, 1], np.float32)[:, None, None]
     return signed <= np.partition(signed, n - 1, axis=-1)[..., n - 1 : n]
 
 
 def lists(levels: np.ndarray, is_null: np.ndarray) -> pa.LargeListArray:
-    """[n, PRECEDING] as lists without what is absent, null where told."""
+    """Convert [n, PRECEDING] to lists without what is absent, null where told."""
     is_there = (levels != ABSENT) & ~is_null[:, None]
     ends = is_there.sum(1).cumsum()
     return pa.LargeListArray.from_arrays(pa.array(np.concatenate([[0], ends])), pa.array(levels[is_there]), mask=pa.array(is_null))
 
 
 def statistics_rows(keys: CpuKeys | TorchKeys, corpus_id: int) -> pa.Table:
-    """Rows of `neuron_statistics` over one shard; none where no position of it counts."""
+    """Build the rows of `neuron_statistics` over one shard; none where no position of it counts."""
     s = keys.statistics()
     n_layers, d_ffn, bins = s.histogram.shape
     mean = s.total / max(1, s.n_positions)

@@ -24,7 +24,7 @@ class Moments(NamedTuple):
     histogram: Tensor
 
     def and_also(self, other: "Moments") -> "Moments":
-        """Those of both."""
+        """Combine the moments of both."""
         low, high = torch.minimum(self.low, other.low), torch.maximum(self.high, other.high)
         return Moments(
             self.n_active + other.n_active, self.total + other.total, self.square + other.square, low, high, self.histogram + other.histogram
@@ -74,7 +74,7 @@ def rows_at_once(x: Tensor) -> int:
 
 
 def compute_moments(x: Tensor) -> Moments:
-    """Of the coefficients x, [rows, d_ffn]."""
+    """Compute the moments of the coefficients x, [rows, d_ffn]."""
     wide = x.double()
     return Moments(
         n_active=(x > 0).sum(0),
@@ -92,7 +92,7 @@ def edges(device: torch.device) -> Tensor:
 
 
 def count_bins(x: Tensor) -> Tensor:
-    """Histogram of each column: [rows, d_ffn] → [d_ffn, HISTOGRAM_BINS]; the bins of schema.terms.histogram_edges."""
+    """Count the histogram of each column: [rows, d_ffn] → [d_ffn, HISTOGRAM_BINS]; the bins of schema.terms.histogram_edges."""
     bins = torch.where(x < 0, torch.searchsorted(edges(x.device), x, right=False), torch.searchsorted(edges(x.device), x, right=True))
     flat = bins + torch.arange(x.shape[1], device=x.device) * HISTOGRAM_BINS
     return torch.bincount(flat.flatten(), minlength=x.shape[1] * HISTOGRAM_BINS).view(x.shape[1], HISTOGRAM_BINS)
@@ -104,7 +104,7 @@ def no_cells(batch: Batch) -> Cells:
 
 
 def better_cells(batch: Batch, triggers: Triggers, first_row: int, end_row: int) -> Cells:
-    """Row and key of every cell among some rows that is better than its key's k-th best: larger, or as large at a smaller position."""
+    """Find row and key of every cell among some rows that is better than its key's k-th best: larger, or as large at a smaller position."""
     d_ffn, found = batch.x.shape[1], [no_cells(batch)]
     for first in range(first_row, end_row, rows_at_once(batch.x)):
         rows = slice(first, min(end_row, first + rows_at_once(batch.x)))

@@ -69,7 +69,10 @@ class Largest:
 
 
 def head_tables(circuits: TokenCircuits, layer: int, head: int, n_sources: int, progress: Callable[[float], None]) -> dict[str, pa.Table]:
-    """Rows of `circuit_token`, `circuit_source` and `skip_trigram` of one head and its first sources. progress: called with the share done since."""
+    """Compute the rows of `circuit_token`, `circuit_source` and `skip_trigram` of one head and its first sources.
+
+    progress: called with the share done since.
+    """
     factors = {circuit: (rows[:n_sources], others) for circuit, (rows, others) in circuits.factors(head).items()}
     common, is_common = circuits.common, torch.zeros(len(circuits.counts), dtype=torch.float64, device=circuits.common.device)
     is_common[common] = 1
@@ -102,7 +105,7 @@ def constant_columns(of: dict[str, int], n: int, **words: str) -> dict[str, obje
 
 
 def token_rows(of: dict[str, int], circuit: str, scores: Tensor, token_ids: Tensor) -> pa.Table:
-    """Rows of `circuit_token`. scores, token_ids: [n_tokens, k]."""
+    """Build the rows of `circuit_token`. scores, token_ids: [n_tokens, k]."""
     n, k = scores.shape
     return pa.table(
         {
@@ -116,7 +119,7 @@ def token_rows(of: dict[str, int], circuit: str, scores: Tensor, token_ids: Tens
 
 
 def source_rows(of: dict[str, int], circuit: str, counts: np.ndarray, mean: Tensor, std: Tensor) -> pa.Table:
-    """Rows of `circuit_source`. counts, mean, std: [n_tokens]."""
+    """Build the rows of `circuit_source`. counts, mean, std: [n_tokens]."""
     return pa.table(
         {
             **constant_columns(of, len(mean), circuit=circuit),
@@ -129,7 +132,7 @@ def source_rows(of: dict[str, int], circuit: str, counts: np.ndarray, mean: Tens
 
 
 def trigram_rows(of: dict[str, int], tails: tuple[str, str], common: np.ndarray, found: dict[str, Tensor]) -> pa.Table:
-    """Rows of `skip_trigram` of two tails. found: destinations and outs are places in `common`."""
+    """Build the rows of `skip_trigram` of two tails. found: destinations and outs are places in `common`."""
     rows, n = {name: x.cpu().numpy() for name, x in found.items()}, len(found["f"])
     return pa.table(
         {
@@ -195,13 +198,13 @@ class SkipTrigram(Work):
                 yield Plan(settings, [1] * basis.model.n_heads, "heads", jobs)
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """At most: fewer where a text has few tokens often."""
+        """Count the rows, at most: fewer where a text has few tokens often."""
         heads, n = len(layers_of(probe.request)) * probe.model.n_heads, n_tokens(probe.model)
         rows = heads * len(HEAD_CIRCUITS) * n
         return {"circuit_token": rows * min(N_KEPT, n), "circuit_source": rows, "skip_trigram": heads * len(TAILS) ** 2 * N_LARGEST}
 
     def seconds(self, probe: CostSample) -> float:
-        """At most: fewer where a text has few tokens often."""
+        """Estimate the time, at most: less where a text has few tokens often."""
         layers, found, n = layers_of(probe.request), [], n_tokens(probe.model)
         distances = Distances(read_context(probe.model, probe.request.context))
         circuits = measure_seconds(lambda: found.append(token_circuits(probe.model, layers[0], np.zeros(n, np.int64), 0, distances)))

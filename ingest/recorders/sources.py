@@ -43,7 +43,10 @@ class Sources:
 
 
 def sources(model: Model, layer: int, context: Tensor, indices: list[np.ndarray], attn_scale: Tensor) -> Sources:
-    """Of the destinations of some sequences. context: their resid_pre, [sequences, seq, d_model]; indices: of each, ascending; attn_scale: [n]."""
+    """Find the sources of the destinations of some sequences.
+
+    context: their resid_pre, [sequences, seq, d_model]; indices: of each, ascending; attn_scale: [n].
+    """
     of_heads = products(model, layer)
 
     def each_sequence() -> Iterator[Sources]:
@@ -59,7 +62,7 @@ def sources(model: Model, layer: int, context: Tensor, indices: list[np.ndarray]
 
 
 def select_sources(weights: Tensor, values: Tensor, written: Tensor, destinations: Tensor, scale: Tensor) -> Sources:
-    """Of one sequence. weights: [n, n_heads, seq]; values: [n_heads, seq, d_head]; written: ‖W_O·v‖, [n_heads, seq]."""
+    """Select the sources of one sequence. weights: [n, n_heads, seq]; values: [n_heads, seq, d_head]; written: ‖W_O·v‖, [n_heads, seq]."""
     n, n_heads, _ = weights.shape
     moved = weights * written * scale[:, None, None]
     # a source that is not seen is none, even where what is seen moves nothing

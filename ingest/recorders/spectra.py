@@ -14,19 +14,19 @@ from ingest.model.token_states import TokenStates
 
 
 def eigenvalues(products: Tensor) -> np.ndarray:
-    """Of products [..., d_head, d_head] float64, by falling modulus, then falling real part: [..., d_head] complex."""
+    """Compute the eigenvalues of products [..., d_head, d_head] float64, by falling modulus, then falling real part: [..., d_head] complex."""
     found = np.linalg.eigvals(products.cpu().numpy()).astype(np.complex128)
     return np.take_along_axis(found, np.lexsort((-found.imag, -found.real, -np.abs(found))), axis=-1)
 
 
 def ratio(found: np.ndarray) -> np.ndarray:
-    """Σ Re λ / Σ |λ|, [..., d_head] to [...] in [-1, 1]; 0 where all are 0."""
+    """Compute Σ Re λ / Σ |λ|, [..., d_head] to [...] in [-1, 1]; 0 where all are 0."""
     total = np.abs(found).sum(-1)
     return np.divide(found.real.sum(-1), total, out=np.zeros_like(total), where=total > 0)
 
 
 def spectra(heads: FoldedHeads, states: TokenStates, layer: int) -> dict[str, np.ndarray]:
-    """Eigenvalues of every head, [n_heads, d_head], by the words of `head_eigenvalue.spectrum`; and `uncentred`, which is not kept."""
+    """Compute the eigenvalues of every head, [n_heads, d_head], by the words of `head_eigenvalue.spectrum`; and `uncentred`, which is not kept."""
     w_q, w_k, w_v, w_o = (w.double() for w in (heads.w_q, heads.w_k, heads.w_v, heads.w_o))
     own = states.source_kind(layer)
     return {
@@ -39,7 +39,7 @@ def spectra(heads: FoldedHeads, states: TokenStates, layer: int) -> dict[str, np
 
 
 def eigenvalue_rows(layer: int, found: dict[str, np.ndarray]) -> pa.Table:
-    """Rows of `head_eigenvalue`. found: spectrum → [n_heads, d_head]."""
+    """Build the rows of `head_eigenvalue`. found: spectrum → [n_heads, d_head]."""
     values = np.stack(list(found.values()), axis=1)
     n_heads, n_spectra, d_head = values.shape
     return pa.table(

@@ -33,13 +33,13 @@ class Sentences:
 
 
 def squared_distances(x: Tensor) -> Tensor:
-    """[n, longest, rank] to [n, longest, longest]."""
+    """Compute the squared distances of every two words, [n, longest, rank] to [n, longest, longest]."""
     squares = x.square().sum(-1)
     return (squares[:, :, None] + squares[:, None] - 2 * x @ x.mT).clamp_min(0)
 
 
 def squared_lengths(x: Tensor) -> Tensor:
-    """[n, longest, rank] to [n, longest]."""
+    """Compute the squared length of each word, [n, longest, rank] to [n, longest]."""
     return x.square().sum(-1)
 
 
@@ -47,7 +47,7 @@ SQUARED: dict[str, Callable[[Tensor], Tensor]] = {"distance": squared_distances,
 
 
 def loss(weights: Tensor, of: Sentences, target: str) -> Tensor:
-    """Mean over sentences of the mean error of a pair of words, or of a word; weights: [rank, d_model]."""
+    """Average over sentences the mean error of a pair of words, or of a word; weights: [rank, d_model]."""
     there = torch.arange(of.states.shape[1]) < of.lengths[:, None]
     there = there[:, :, None] & there[:, None] if target == "distance" else there
     errors = (SQUARED[target](of.states @ weights.T) - of.gold).abs() * there
@@ -55,7 +55,7 @@ def loss(weights: Tensor, of: Sentences, target: str) -> Tensor:
 
 
 def batch_sentences(states: Sequence[np.ndarray], gold: Sequence[np.ndarray]) -> list[Sentences]:
-    """Sentences of about the same length together."""
+    """Batch sentences of about the same length together."""
     order = sorted(range(len(states)), key=lambda i: len(states[i]))
     return [stack_sentences([states[i] for i in some], [gold[i] for i in some]) for some in (order[i : i + BATCH] for i in range(0, len(order), BATCH))]
 
@@ -101,13 +101,13 @@ def fit_probe(states: Sequence[np.ndarray], gold: Sequence[np.ndarray], target: 
 
 
 def mean_loss(weights: Tensor, of: Sequence[Sentences], target: str) -> float:
-    """Over the sentences."""
+    """Average the loss over the sentences."""
     with torch.no_grad():
         return sum(float(loss(weights, batch, target)) * len(batch.lengths) for batch in of) / sum(len(batch.lengths) for batch in of)
 
 
 def predict_squares(weights: np.ndarray, states: np.ndarray, target: str) -> np.ndarray:
-    """Squared distances [n, n] or lengths [n] of the words of a sentence, states [n, d_model]; float64."""
+    """Compute squared distances [n, n] or lengths [n] of the words of a sentence, states [n, d_model]; float64."""
     found: np.ndarray = SQUARED[target](torch.from_numpy(states.astype(np.float64) @ weights.T.astype(np.float64))[None])[0].numpy()
     return found
 

@@ -59,7 +59,10 @@ def streams(model: Model, embedded: Tensor, heads: Sequence[Tensor]) -> list[Ten
 
 
 def terms(model: Model, contexts: Sequence[Tensor]) -> Iterator[tuple[Term, Tensor]]:
-    """Every term and the last states that it gives one sequence, [seq, d_model]. contexts: the model's own resid_pre of each layer, [1, seq, d_model]."""
+    """Yield every term and the last states that it gives one sequence, [seq, d_model].
+
+    contexts: the model's own resid_pre of each layer, [1, seq, d_model].
+    """
     embedded, layers = contexts[0].float(), range(model.n_layers)
     patterns = [pattern(model, layer, context) for layer, context in enumerate(contexts)]
     heads = nothing = [torch.zeros_like(embedded)] * model.n_layers
@@ -99,14 +102,14 @@ class TermRecorder:
 
 
 def loss(model: Model, states: Tensor, token_ids: np.ndarray) -> float:
-    """Of the tokens behind the first, from the states [seq, d_model], in nats together."""
+    """Sum the loss of the tokens behind the first, from the states [seq, d_model], in nats."""
     log_probs = model.lens(states[:-1]).log_softmax(-1)
     following = torch.from_numpy(token_ids[1:].astype(np.int64)).to(log_probs.device)
     return -float(log_probs.gather(1, following[:, None]).sum(dtype=torch.float64))
 
 
 def term_rows(model: Model, corpus_id: int, sequences: Sequence[TokenSequence], counts: np.ndarray, batch_tokens: int, progress: Progress) -> pa.Table:
-    """Rows of `term_loss`. sequences: of two tokens at least; counts: how often each token is predicted in the whole corpus, [d_vocab]."""
+    """Compute the rows of `term_loss`. sequences: of two tokens at least; counts: how often each token is predicted in the whole corpus, [d_vocab]."""
     of_terms, of_model = TermRecorder(model), LossRecorder(model)
     for batch in batches(sequences, batch_tokens):
         for part in read_batch(model, [(of_terms, None), (of_model, None)], batch):

@@ -45,7 +45,7 @@ def paradigm_of(document: CutDocument) -> tuple[object, object]:
 
 
 def item_rows(documents: list[CutDocument]) -> Tables:
-    """Rows of `test_item` and `test_region`."""
+    """Build the rows of `test_item` and `test_region`."""
     items = [{"document_id": d.document_id, **{name: d.document.metadata[name] for name in SAID}} for d in documents]
     regions = [
         {"document_id": d.document_id, "region": name, "first_position_id": tokens[0], "last_position_id": tokens[-1]}
@@ -56,7 +56,7 @@ def item_rows(documents: list[CutDocument]) -> Tables:
 
 
 def term_rows(documents: list[CutDocument], corpus_id: int) -> Tables:
-    """Rows of `test_term`: the formulas of a paradigm, which all of its items have."""
+    """Build the rows of `test_term`: the formulas of a paradigm, which all of its items have."""
     suite, paradigm = paradigm_of(documents[0])
     rows = [
         {
@@ -72,7 +72,7 @@ def term_rows(documents: list[CutDocument], corpus_id: int) -> Tables:
 
 
 def region_tokens(d: CutDocument) -> dict[str, list[int]]:
-    """Region → position_ids of the tokens whose first character that is no white space lies in it, ascending; none that has no token."""
+    """Map each region that has tokens to the position_ids of those whose first character that is no white space lies in it, ascending."""
     (s,), text = d.sequences, d.document.text
     pieces = [text[start:end] for start, end in zip(s.char_starts, s.char_ends, strict=True)]
     # BOS covers nothing
@@ -90,7 +90,7 @@ def spans_of(d: CutDocument) -> dict[str, list[int]]:
 
 
 def ends(documents: list[CutDocument], region: str | None = None) -> list[int]:
-    """Where the sentences of an item are compared: the last position of a region that all have, else of each sentence."""
+    """Find where the sentences of an item are compared: the last position of a region that all have, else of each sentence."""
     found = [region_tokens(d).get(region or "") for d in documents]
     if all(found):
         return [tokens[-1] for tokens in found if tokens]
@@ -98,12 +98,12 @@ def ends(documents: list[CutDocument], region: str | None = None) -> list[int]:
 
 
 def value_norms(model: Model) -> Tensor:
-    """‖v_i‖ of every value, [n_layers, d_ffn] float32."""
+    """Compute ‖v_i‖ of every value, [n_layers, d_ffn] float32."""
     return torch.stack([model.values(layer).float().norm(dim=1).to(model.device) for layer in range(model.n_layers)])
 
 
 def contrast_pairs(model: Model, value_norms: Tensor, documents: list[CutDocument], corpus_id: int, batch_tokens: int, progress: Progress) -> Tables:
-    """Rows of `neuron_contrast` over the pairs of one paradigm."""
+    """Compute the rows of `neuron_contrast` over the pairs of one paradigm."""
     contrast = Contrast(model.n_layers, model.d_ffn)
     for items in batched_items(documents, batch_tokens):
         places = [ends(pair, CRITICAL) for pair in items]
@@ -116,7 +116,7 @@ def contrast_pairs(model: Model, value_norms: Tensor, documents: list[CutDocumen
 
 
 def measure_divergence(model: Model, documents: list[CutDocument], batch_tokens: int, progress: Progress) -> Tables:
-    """Rows of `test_divergence` over the perturbed texts of one paradigm: of each from its original, the first sentence of its item."""
+    """Compute the rows of `test_divergence` over the perturbed texts of one paradigm: of each from its original, the first sentence of its item."""
     rows = []
     for items in batched_items(documents, batch_tokens):
         places = [ends(item) for item in items]
@@ -130,7 +130,7 @@ def measure_divergence(model: Model, documents: list[CutDocument], batch_tokens:
 
 
 def read_items(model: Model, heard: SignedNorms | LastPredictions, items: list[list[CutDocument]], places: list[list[int]], progress: Progress) -> None:
-    """One forward pass over the sentences of some items, each up to where it is compared."""
+    """Make one forward pass over the sentences of some items, each up to where it is compared."""
     sample = np.unique(np.concatenate(places))
     sequences = tuple(sorted((cut_after_sample(s, sample) for item in items for d in item for s in d.sequences), key=lambda s: -len(s.token_ids)))
     list(read_batch(model, [(heard, sample)], sequences))
@@ -138,7 +138,7 @@ def read_items(model: Model, heard: SignedNorms | LastPredictions, items: list[l
 
 
 def batched_items(documents: list[CutDocument], batch_tokens: int) -> Iterator[list[list[CutDocument]]]:
-    """Items together, of at most so many tokens, padding included, one item at least."""
+    """Yield items together, at most batch_tokens tokens, padding included, and at least one item."""
     some: list[list[CutDocument]] = []
     n = longest = 0
     for item in items_of(documents):
@@ -177,7 +177,7 @@ class Test(Work):
         yield Plan({**request.weights_settings(), "batch_size": request.batch_size}, amounts, "sentences", jobs, text.corpus_id)
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """Of regions at most."""
+        """Count the rows; those of regions are an upper bound."""
         if probe.seen is None:
             return {}
         documents = list(probe.request.open_corpus(probe.request.target.parent).documents())
@@ -191,7 +191,7 @@ class Test(Work):
         }  # fmt: skip
 
     def seconds(self, probe: CostSample) -> float:
-        """Of reading each sentence once more."""
+        """Estimate the time of reading each sentence once more."""
         if probe.seen is None:
             return 0.0
         batch = probe.batch

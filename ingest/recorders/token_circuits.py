@@ -39,7 +39,7 @@ class TokenCircuits:
     """[n_heads, d_model, d_head]"""
 
     def factors(self, head: int) -> dict[str, tuple[Tensor, Tensor]]:
-        """Circuit → factors of its scores, [n_tokens, d_head] each: rows for sources, and for destinations or outs."""
+        """Map each circuit to the factors of its scores, [n_tokens, d_head] each: rows for sources, and for destinations or outs."""
         return {"qk": (self.keys[head], self.queries[head]), "ov": (self.sources @ self.w_v[head].T, self.readers @ self.w_o[head])}
 
 
@@ -72,7 +72,7 @@ def token_circuits(model: Model, layer: int, counts: np.ndarray, least: int, dis
 
 
 def spread(rows: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of rows·othersᵀ along the others: [n, d_head] and [m, d_head] to [n] float64 each, and never a matrix of n × m."""
+    """Compute mean and std of rows·othersᵀ along the others: [n, d_head] and [m, d_head] to [n] float64 each, and never a matrix of n × m."""
     rows, others = rows.double(), others.double()
     mean = others.mean(0)
     covariance = (others - mean).T @ (others - mean) / len(others)

@@ -30,8 +30,11 @@ LAYER_GEOMETRY = pa.schema({"corpus_id": pa.int32(), "layer": pa.int16(), "site"
 
 
 def geometry_rows(corpus_id: int, states: np.ndarray, token_of: np.ndarray, units: np.ndarray, counts: np.ndarray) -> pa.Table:
-    """Rows of `layer_geometry`. Of the first layer's resid_pre, then of each layer's resid_post: states [places, n, d_model] of the tokens [n], and the sum
-    of each frequent token's states of length 1, [places, tokens, d_model]; counts [tokens]: how many each sum is of."""
+    """Build the rows of `layer_geometry`, of the first layer's resid_pre, then of each layer's resid_post.
+
+    states: [places, n, d_model] of the tokens [n]; units: the sum of each frequent token's states of length 1, [places, tokens, d_model]; counts [tokens]: how
+    many each sum is of.
+    """
     places = [(0, "resid_pre"), *((layer, "resid_post") for layer in range(len(states) - 1))]
     rows = [{"corpus_id": corpus_id, "layer": layer, "site": site, **geometry(states[i], token_of, units[i], counts)} for i, (layer, site) in enumerate(places)]
     return pa.Table.from_pylist(rows, LAYER_GEOMETRY)
@@ -95,7 +98,7 @@ class StateRecorder:
         self.rows, self.tokens, self.held, self.places = (np.zeros(0, np.int64) for _ in range(4))
 
     def begin(self, batch: Batch) -> None:
-        """Rows of frequent tokens with the token of each, and rows that are held with the place of each."""
+        """Find the rows of frequent tokens with the token of each, and the rows that are held with the place of each."""
         self.sequence_ids = tuple(s.sequence_id for s in batch.sequences)
         # of a batch that ran out of memory its parts leave out the layers that the whole had come to
         self.n_before = self.n_added.get(self.sequence_ids[0], 0)
@@ -116,7 +119,7 @@ class StateRecorder:
         self.n_added.update((i, layer + 1) for i in self.sequence_ids)
 
     def add(self, place: int, states: Tensor) -> None:
-        """Of frequent tokens states of length 1 to their sums; those that are held."""
+        """Add the frequent tokens' states, at length 1, to their sums; keep the states that are held."""
         self.units[place].index_add_(0, torch.from_numpy(self.tokens), normalize(take_rows(states, self.rows), dim=1))
         self.states[place, torch.from_numpy(self.places)] = take_rows(states, self.held)
 
@@ -136,14 +139,14 @@ def tokens_of(batch: Batch) -> np.ndarray:
 
 
 def find_wanted(wanted: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of what is given that are wanted, and the place of each among the wanted, which ascend; wanted are not negative."""
+    """Find the rows of what is given that are wanted, and the place of each among the wanted, which ascend; wanted are not negative."""
     places = np.searchsorted(wanted, given)
     rows = np.flatnonzero(np.append(wanted, -2)[places.clip(max=len(wanted))] == given)
     return rows, places[rows]
 
 
 def kept_layers(n_layers: int) -> list[int]:
-    """N_LAYERS of them, from the first to the last."""
+    """Choose N_LAYERS of the layers, from the first to the last."""
     return sorted({round(i * (n_layers - 1) / (N_LAYERS - 1)) for i in range(N_LAYERS)})
 
 
@@ -159,7 +162,7 @@ def select_states(sequences: Sequence[TokenSequence], is_text: np.ndarray, seed:
 
 
 def state_tables(model: Model, corpus_id: int, sequences: Sequence[TokenSequence], chosen: StateSelection, batch_tokens: int, progress: Progress) -> Tables:
-    """Rows of `token_state` and `layer_geometry`."""
+    """Compute the rows of `token_state` and `layer_geometry`."""
     recorder = StateRecorder(model, chosen)
     for batch in batches(sequences, batch_tokens):
         for part in read_batch(model, [(recorder, None)], batch):
@@ -207,7 +210,7 @@ class TokenState(Work):
         yield Plan(settings, [n], "sequences", jobs, text.corpus_id)
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """Of token_state at most: few texts hold so many frequent tokens."""
+        """Count the rows; those of token_state at most: few texts hold so many frequent tokens."""
         if probe.seen is None:
             return {"token_state": 0, "layer_geometry": 0}
         n = min(MOST_TOKENS, min(probe.seen.n_positions, N_POSITIONS) // LEAST)
@@ -227,12 +230,12 @@ class TokenState(Work):
 
 
 def n_sequences(n_positions: int, n_sequences: int) -> int:
-    """How many sequences of a text are about N_POSITIONS."""
+    """Compute how many sequences of a text are about N_POSITIONS."""
     return max(1, min(n_sequences, n_sequences * N_POSITIONS // max(n_positions, 1)))
 
 
 def is_text(basis: Basis) -> np.ndarray:
-    """Of each row of the vocabulary, and none beyond it: [at least d_vocab]."""
+    """Mark the rows of the vocabulary that are text, and none beyond it: [at least d_vocab]."""
     found = np.zeros(max(basis.model.d_vocab, basis.model.n_embeddings), bool)
     ids = basis.con.execute("SELECT k.token_id FROM token AS k WHERE NOT k.is_special").fetchnumpy()["token_id"]
     found[np.asarray(ids, np.int64)] = True

@@ -37,7 +37,7 @@ class Space:
 
 
 def space_of(model: Model, name: str, token_ids: np.ndarray) -> Space:
-    """name: one of terms.TOKEN_SPACES. token_ids [n] that are text, ascending; those that the space has no row of are left out."""
+    """Build the space of a name in terms.TOKEN_SPACES. token_ids [n] that are text, ascending; those that the space has no row of are left out."""
     n_rows = model.n_embeddings if name == "input" else model.d_vocab
     ids = token_ids[token_ids < n_rows]
     index = torch.from_numpy(ids.astype(np.int64))
@@ -47,7 +47,7 @@ def space_of(model: Model, name: str, token_ids: np.ndarray) -> Space:
 
 
 def vector_tables(space: Space, part: slice) -> dict[str, pa.Table]:
-    """Rows of `token_vector` and `token_neighbour` for some of the tokens."""
+    """Compute the rows of `token_vector` and `token_neighbour` for some of the tokens."""
     cosines, rows = find_neighbours(space, part)
     raw = cosine_similarity(space.vectors[part][:, None], space.vectors[rows], dim=-1)
     ids = space.token_ids[part]
@@ -75,7 +75,7 @@ def vector_tables(space: Space, part: slice) -> dict[str, pa.Table]:
 
 
 def find_neighbours(space: Space, part: slice) -> tuple[Tensor, Tensor]:
-    """Of each of some tokens the N_NEIGHBOURS others of the largest centred cosine: cosines and rows of the space, [n of the part, k]."""
+    """Find the N_NEIGHBOURS others with the largest centred cosine to each of some tokens: cosines and rows of the space, [n of the part, k]."""
     first, k = part.start, min(N_NEIGHBOURS, len(space.token_ids) - 1)
     found = []
     for start in range(first, min(part.stop, len(space.token_ids)), CHUNK):
@@ -110,7 +110,7 @@ class TokenVector(Work):
         yield Plan(basis.request.weights_settings(), amounts, "tokens", jobs)
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """At most: control tokens have no vector."""
+        """Count the rows, at most: control tokens have no vector."""
         n = sum(size(probe.model, space) for space in spaces(probe.model))
         return {"token_space": len(spaces(probe.model)), "token_vector": n, "token_neighbour": n * N_NEIGHBOURS}
 
@@ -126,7 +126,7 @@ class TokenVector(Work):
 
 
 def text_tokens(basis: Basis) -> tuple[np.ndarray, list[str]]:
-    """Tokens that are text, [n] int64 ascending, and the text of each."""
+    """Read the tokens that are text, [n] int64 ascending, and the text of each."""
     rows = basis.con.execute("SELECT k.token_id, k.text FROM token AS k WHERE NOT k.is_special ORDER BY k.token_id").fetchall()
     return np.array([token_id for token_id, _ in rows], np.int64), [text for _, text in rows]
 
@@ -136,12 +136,12 @@ def spaces(model: Model) -> tuple[str, ...]:
 
 
 def size(model: Model, space: str) -> int:
-    """Rows of the matrix."""
+    """Count the rows of the matrix."""
     return model.n_embeddings if space == "input" else model.d_vocab
 
 
 def n_rows(model: Model, space: str, token_ids: np.ndarray) -> int:
-    """How many of the tokens, ascending, have a row."""
+    """Count the tokens, ascending, that have a row."""
     return int(np.searchsorted(token_ids, size(model, space)))
 
 

@@ -66,12 +66,12 @@ class TorchKeys:
         self.n_positions = 0
 
     def reset_statistics(self) -> None:
-        """As CpuKeys."""
+        """Start the statistics of a new shard, as CpuKeys does."""
         self.n_positions = 0
         self.layers = [layer._replace(moments=no_moments(self.d_ffn, device)) for layer, device in zip(self.layers, self.devices, strict=True)]
 
     def seed(self, coefficients: np.ndarray, positions: np.ndarray, contexts: np.ndarray | None = None) -> None:
-        """As CpuKeys."""
+        """Start from triggers already known, as CpuKeys does."""
         n_seen = 0 if (positions == NOWHERE).any() else MANY
         for i, device in enumerate(self.devices):
             known = torch.from_numpy(positions[i].reshape(-1, self.k)).to(device)
@@ -82,7 +82,7 @@ class TorchKeys:
             self.layers[i] = self.layers[i]._replace(triggers=merge_candidates(triggers, ()), n_seen=n_seen)
 
     def batch(self, positions: np.ndarray, indices: np.ndarray, contexts: np.ndarray | None = None) -> Add:
-        """As CpuKeys."""
+        """Bind the rows of a batch, as CpuKeys does."""
         # lets go of the batch before, also where memory ran out in it
         self.settle()
         numbers = np.empty((len(positions), 0), np.int64) if contexts is None else contexts[:, None]
@@ -90,7 +90,7 @@ class TorchKeys:
         return partial(self.add, {device: Rows(*(send_to_device(each, device) for each in of_rows)) for device in set(self.devices)})
 
     def add(self, rows: dict[torch.device, Rows], layer: int, coefficients: Tensor) -> None:
-        """All of it or, where memory runs out, nothing."""
+        """Reduce all the coefficients of a layer or, where memory runs out, none."""
         self.settle()
         known, batch = self.layers[layer], Batch(coefficients.detach(), *rows[self.devices[layer]])
         n_rows, is_late = len(batch.x), known.n_seen // 4 >= len(batch.x)
@@ -135,7 +135,7 @@ def stack_layers(parts: Iterable[Tensor]) -> np.ndarray:
 
 
 def parts(n_seen: int, n_rows: int, k: int) -> Iterator[tuple[int, int]]:
-    """First row and end of the parts in which a batch is looked through: few cells of each are better than the k-th best of the rows before it."""
+    """Yield first row and end of the parts in which a batch is looked through: few cells of each are better than the k-th best of the rows before."""
     first = 0
     while first < n_rows:
         end = min(n_rows, first + max(4 * k, (n_seen + first) // 4))
@@ -168,7 +168,7 @@ def no_triggers(d_ffn: int, k: int, device: torch.device, is_distinct: bool = Fa
 
 
 def add_cells(layer: Layer, batch: Batch, cells: Cells) -> Layer:
-    """With cells that were found in a batch."""
+    """Add cells that were found in a batch to what waits in a layer."""
     row, key = cells
     if len(row) == 0:
         return layer
@@ -200,7 +200,7 @@ def merge_candidates(triggers: Triggers, waiting: tuple[Candidates, ...]) -> Tri
 
 
 def best_first_order(found: Candidates) -> Tensor:
-    """Their order by coefficient and, of equal ones, position: [n]."""
+    """Order candidates by coefficient and, of equal ones, by position: [n]."""
     order = torch.argsort(found.positions, stable=True)
     return order[torch.argsort(found.best[order], descending=True, stable=True)]
 
@@ -217,7 +217,7 @@ def without_repeats(found: Candidates) -> Candidates:
 
 
 def preceding_levels(x: Tensor, row: Tensor, neuron: Tensor, n_before: Tensor) -> tuple[Tensor, Tensor]:
-    """Coefficients at the PRECEDING rows before some cells of x [rows, d_ffn], as int8 levels of the largest, and a level's size: [n, PRECEDING], [n].
+    """Read coefficients at the PRECEDING rows before some cells of x [rows, d_ffn]: int8 levels of the largest, [n, PRECEDING], and a level's size, [n].
 
     n_before: rows of the cell's sequence before it; what would lie before the first is ABSENT.
     """
@@ -230,7 +230,7 @@ def preceding_levels(x: Tensor, row: Tensor, neuron: Tensor, n_before: Tensor) -
 
 
 def counting_code(kinds: set[str]) -> str:
-    """Which code reads the coefficients on devices of some kinds."""
+    """Name the code that reads the coefficients on devices of some kinds."""
     return "numba's kernel" if kinds == {"cpu"} else "torch's operations"
 
 

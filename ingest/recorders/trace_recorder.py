@@ -85,7 +85,7 @@ class Trace(Work):
         return {table: n * len(probe.seen.sample) for table, n in at_position.items()}
 
     def seconds(self, probe: CostSample) -> float:
-        """Everything computed of the positions, and where no sweep reads them, one forward pass for the eighth of a batch."""
+        """Estimate the time of everything computed of the positions and, where no sweep reads them, of one forward pass for the eighth of a batch."""
         if probe.seen is None:
             return 0.0
         batch = probe.batch

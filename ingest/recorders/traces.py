@@ -65,7 +65,10 @@ class Rows:
 def trace_tables(
     model: Model, states: TracedStates, value_tops: np.ndarray, run_id: int, settings: TraceSettings, progress: Callable[[float], None]
 ) -> dict[str, pa.Table]:
-    """All rows of the traced positions. value_tops: top token of every value, [n_layers, d_ffn]; progress: called with shares of the whole."""
+    """Compute all rows of the traced positions.
+
+    value_tops: top token of every value, [n_layers, d_ffn]; progress: called with shares of the whole.
+    """
     rows, n = Rows(), len(states.position_ids)
     # blocks of this size cost more to map than to fill, and new ones in every layer would fragment the heap by gigabytes
     space = states.sites["resid_post"].new_empty((len(SITES) + 2) * n, model.d_vocab)
@@ -93,7 +96,7 @@ def trace_tables(
 
 
 def is_stream_handed_on(states: TracedStates, layer: int) -> bool:
-    """Whether this layer reads what the layer before it left, to the bit, so that the logit lens of both is one."""
+    """Tell whether this layer reads what the layer before it left, to the bit, so that the logit lens of both is one."""
     return torch.equal(states.sites["resid_pre"][layer], states.sites["resid_post"][layer - 1])
 
 
@@ -109,7 +112,7 @@ def join_states(parts: list[TracedStates]) -> TracedStates:
 
 
 def raw_tops(model: Model, states: TracedStates, layer: int, scratch: Tensor) -> dict[str, Tensor]:
-    """Top tokens by the raw projection E·z, as a value's is taken, of the sites that values are compared with; scratch as in `add_lens`."""
+    """Find the top tokens by the raw projection E·z, as a value's is taken, of the sites that values are compared with; scratch as in `read_lens`."""
     projected = model.unembed(torch.cat([states.sites[site][layer] for site in RAW_SITES]), out=scratch.flatten(0, 1))
     return {site: top_k(logits, 1)[1][:, 0] for site, logits in zip(RAW_SITES, projected.chunk(len(RAW_SITES)), strict=True)}
 
@@ -129,7 +132,7 @@ def add_trace(rows: Rows, states: TracedStates, logits: Tensor, final: Tensor, r
 
 
 def add_lens(rows: Rows, states: TracedStates, layer: int, site: str, lens: Lens) -> None:
-    """Rows of the logit lens at one layer and site."""
+    """Add the rows of the logit lens at one layer and site."""
     k = lens.n_tokens
     rows.add("logit_lens", **place(states, layer, site), **lens.whole)
     rows.add(
@@ -142,7 +145,7 @@ def add_lens(rows: Rows, states: TracedStates, layer: int, site: str, lens: Lens
 
 
 def add_vectors(rows: Rows, states: TracedStates, layer: int, sites: tuple[str, ...]) -> None:
-    """Vectors of the chosen sites; resid_pre of a later layer is the resid_post before it and is not stored twice."""
+    """Add vectors of the chosen sites; resid_pre of a later layer is the resid_post before it and is not stored twice."""
     for site in sites:
         if site != "resid_pre" or layer == 0:
             vectors = states.sites[site][layer].float().cpu().numpy()
@@ -154,7 +157,7 @@ def add_sub_updates(
     rows: Rows, model: Model, states: TracedStates, layer: int, final: Tensor, tops: dict[str, Tensor], raw: dict[str, Tensor],
     candidate_rank: Tensor, value_tops: np.ndarray, settings: TraceSettings,
 ) -> None:  # fmt: skip
-    """Coefficients, totals, and the dominant and random sub-updates of one layer at every traced position."""
+    """Add coefficients, totals, and the dominant and random sub-updates of one layer at every traced position."""
     values, n = model.values(layer), len(final)
     m = states.coefficients[layer].float()
     norms = m.abs() * values.norm(dim=1) * states.ffn_scale[layer, :, None]
@@ -196,7 +199,10 @@ def add_scores(
     rows: Rows, model: Model, states: TracedStates, layer: int, selection: str, neurons: Tensor, values: Tensor, norms: Tensor,
     candidate: Tensor, final: Tensor,
 ) -> None:  # fmt: skip
-    """Scores of chosen neurons [n, k] for three tokens w: raw, m_i·(e_w·v_i), and with the final norm frozen, what m_i·v_i adds to the logit of w."""
+    """Add the scores of chosen neurons [n, k] for three tokens w.
+
+    The raw score is m_i·(e_w·v_i); with the final norm frozen, the score is what m_i·v_i adds to the logit of w.
+    """
     n, k = neurons.shape
     m = states.coefficients[layer].float().gather(1, neurons)
     updates = values[neurons] * (m * states.ffn_scale[layer, :, None])[..., None]
@@ -223,7 +229,7 @@ def add_scores(
 
 
 def random_others(position_ids: np.ndarray, layer: int, dominant: np.ndarray, d_ffn: int, seed: int) -> np.ndarray:
-    """N_SUB_UPDATES neurons a position, uniformly and without the dominant: those with the smallest hash of (seed, position, layer, neuron).
+    """Draw N_SUB_UPDATES neurons a position, uniformly and without the dominant: those with the smallest hash of (seed, position, layer, neuron).
 
     dominant: [n, k]; returns [n, min(N_SUB_UPDATES, d_ffn - k)] int64. Depends on nothing else: the same in any shard, order or batch.
     """

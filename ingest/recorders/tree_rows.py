@@ -64,7 +64,7 @@ class Scores:
 
 
 def trees(text: ParsedText) -> Trees:
-    """Those of two words at least."""
+    """Select the trees of two words at least."""
     found = [s for s in text.sentences if len(s) > 1 and s.is_tree]
     n_left_out = text.n_left_out + len(text.sentences) - len(found)
     return Trees([s for s in found if not s.is_test], [s for s in found if s.is_test], n_left_out)
@@ -82,7 +82,7 @@ def word_spanning_tree(sentence: Parsed, distances: np.ndarray) -> np.ndarray:
 
 
 def scores(sentences: Sequence[Parsed], found: Sequence[np.ndarray], target: str) -> Scores:
-    """found: distances [n, n] or depths [n] of each sentence, on any scale."""
+    """Score the trees of sentences. found: distances [n, n] or depths [n] of each sentence, on any scale."""
     of = {"distance": (edges_right, distance_correlation), "depth": (root_right, depth_correlation)}[target]
     is_right = [of[0](s, x) for s, x in zip(sentences, found, strict=True)]
     correlations = [of[1](x, gold(s, target)) for s, x in zip(sentences, found, strict=True)]
@@ -91,12 +91,12 @@ def scores(sentences: Sequence[Parsed], found: Sequence[np.ndarray], target: str
 
 
 def edges_right(sentence: Parsed, distances: np.ndarray) -> np.ndarray:
-    """For each edge between words that are no punctuation whether the spanning tree has it."""
+    """Tell for each edge between words that are no punctuation whether the spanning tree has it."""
     return found_edges(renumber_heads(sentence.heads, sentence.is_punctuation), word_spanning_tree(sentence, distances))
 
 
 def root_right(sentence: Parsed, depth: np.ndarray) -> np.ndarray:
-    """Whether the least deep word that is no punctuation is the root, [1]."""
+    """Tell whether the least deep word that is no punctuation is the root, [1]."""
     at = np.where(sentence.is_punctuation, np.inf, depth).argmin()
     return np.array([sentence.heads[at] < 0])
 
@@ -108,7 +108,7 @@ def chain(sentence: Parsed, target: str) -> np.ndarray:
 
 
 def task_row(run_id: int, corpus_id: int, of: Trees, target: str) -> pa.Table:
-    """Of `tree_task`."""
+    """Build the row of `tree_task`."""
     said = scores(of.test, [chain(s, target) for s in of.test], target)
     row = {
         "run_id": run_id, "target": target, "corpus_id": corpus_id, "n_train": len(of.train), "n_test": len(of.test), "n_left_out": of.n_left_out,
@@ -124,7 +124,7 @@ def task_row(run_id: int, corpus_id: int, of: Trees, target: str) -> pa.Table:
 def tree_tables(
     run_id: int, of: Trees, target: str, place: Place, states: Mapping[str, WordStates], ranks: Sequence[int], seed: int
 ) -> Tables:  # fmt: skip
-    """Of `tree_probe`, and of `tree_edge` where the target is distance. states: by TREE_KINDS; ranks: ascending."""
+    """Compute the rows of `tree_probe`, and of `tree_edge` where the target is distance. states: by TREE_KINDS; ranks: ascending."""
     rows, edges = [], EDGE.empty_table()
     learn = [gold(s, target) for s in of.train]
     for kind in TREE_KINDS:
@@ -147,20 +147,23 @@ def tree_tables(
 
 
 def split_states(states: WordStates, place: Place, of: Trees) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Of each sentence, [n, d_model], of length one and then standardised by those to learn from."""
+    """Split the states by sentence, [n, d_model] each, of length one and then standardised by those to learn from."""
     parts = [np.concatenate([s.last for s in part]) for part in (of.train, of.test)]
     both = standardise_states(*(of_length_one(states.states_at(place, positions)) for positions in parts))
     return tuple(np.split(x, np.cumsum([len(s) for s in part])[:-1]) for x, part in zip(both, (of.train, of.test), strict=True))  # type: ignore[return-value]
 
 
 def of_length_one(states: np.ndarray) -> np.ndarray:
-    """As a block's norm reads them, [n, d_model]: a few states are many times as long as the others, and would set the scale. One of zeros stays."""
+    """Scale states to length one, as a block's norm reads them, [n, d_model]; one of zeros stays.
+
+    A few states are many times as long as the others, and would set the scale.
+    """
     lengths = np.linalg.norm(states, axis=1, keepdims=True)
     return np.divide(states, lengths, out=np.zeros_like(states), where=lengths > 0)
 
 
 def edge_rows(run_id: int, place: Place, sentences: Sequence[Parsed], found: Sequence[np.ndarray]) -> pa.Table:
-    """Edges of the spanning trees, each at the word that is further from the root of the parse."""
+    """List the edges of the spanning trees, each at the word that is further from the root of the parse."""
     rows = []
     for s, distances in zip(sentences, found, strict=True):
         words, before = np.flatnonzero(~s.is_punctuation), word_spanning_tree(s, distances)
@@ -206,7 +209,7 @@ class TreeProbe(Work):
         yield Plan({**request.weights_settings(), **settings}, [1] * len(shards), "probes", jobs, text.corpus_id)
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """Of edges at most."""
+        """Count the rows; those of edges are an upper bound."""
         n_places = 1 + len(chosen_layers(probe.request.options["probe_layers"], probe.model.n_layers))
         n_ranks = len(chosen_ranks(probe.request.options["tree_ranks"], probe.model.d_model))
         n_words = min(MOST_WORDS[True], probe.seen.n_positions) if probe.seen else 0
@@ -214,7 +217,7 @@ class TreeProbe(Work):
         return {"tree_task": len(TREE_TARGETS), "tree_probe": n_probes * len(TREE_KINDS) * n_ranks, "tree_edge": n_places * n_words}
 
     def seconds(self, probe: CostSample) -> float:
-        """Of fits, from one step on a batch of random sentences, and of reading the words in both models."""
+        """Estimate the time of fits, from one step on a batch of random sentences, and of reading the words in both models."""
         if probe.seen is None:
             return 0.0
         n, random = min(sum(MOST_WORDS.values()), probe.seen.n_positions), np.random.default_rng(0)

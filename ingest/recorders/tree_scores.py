@@ -27,38 +27,41 @@ def spanning_tree(distances: np.ndarray, start: int) -> np.ndarray:
 
 
 def found_edges(heads: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """For each word with a head whether the two are joined in the tree `before`, [n_edges]; both [n], -1 for none."""
+    """Tell for each word with a head whether the two are joined in the tree `before`, [n_edges]; both [n], -1 for none."""
     words = np.flatnonzero(heads >= 0)
     return (before[words] == heads[words]) | (before[heads[words]] == words)
 
 
 def renumber_heads(heads: np.ndarray, is_out: np.ndarray) -> np.ndarray:
-    """Heads [n] among the words that stay, numbered anew, -1 for one that is out."""
+    """Number the heads [n] anew among the words that stay, -1 for one that is out."""
     number = np.cumsum(~is_out) - 1
     kept = heads[~is_out]
     return np.where((kept >= 0) & ~is_out[kept], number[kept], -1)
 
 
 def rank_correlations(found: np.ndarray, gold: np.ndarray) -> np.ndarray:
-    """Spearman's correlation of each row of two arrays, [m, n] to [m]; equal numbers share their mean rank, and a row of equal numbers has 0."""
+    """Compute Spearman's correlation of each row of two arrays, [m, n] to [m].
+
+    Equal numbers share their mean rank, and a row of equal numbers has 0.
+    """
     a, b = (rankdata(each, axis=1) - (each.shape[1] + 1) / 2 for each in (found, gold))
     lengths = np.sqrt((a**2).sum(1) * (b**2).sum(1))
     return np.divide((a * b).sum(1), lengths, out=np.zeros(len(a)), where=lengths > 0)
 
 
 def distance_correlation(found: np.ndarray, gold: np.ndarray) -> float:
-    """Mean over the words of a sentence of the rank correlation of their distances to the others; both [n, n]."""
+    """Average over the words of a sentence the rank correlation of their distances to the others; both [n, n]."""
     others = ~np.eye(len(gold), dtype=bool)
     a, b = (each[others].reshape(len(gold), -1) for each in (found, gold))
     return float(rank_correlations(a, b).mean())
 
 
 def depth_correlation(found: np.ndarray, gold: np.ndarray) -> float:
-    """Of the depths of a sentence's words; both [n]."""
+    """Compute the rank correlation of the depths of a sentence's words; both [n]."""
     return float(rank_correlations(found[None], gold[None])[0])
 
 
 def over_lengths(correlations: Sequence[float], lengths: Sequence[int]) -> float | None:
-    """Mean over LENGTHS of the mean over sentences of that length; None if there are none."""
+    """Average over LENGTHS the mean over sentences of that length; None if there are none."""
     of_length = [np.mean(same) for n in LENGTHS if (same := [r for r, length in zip(correlations, lengths, strict=True) if length == n])]
     return float(np.mean(of_length)) if of_length else None

@@ -135,7 +135,7 @@ class Sweep(Work):
         return {"neuron_statistics": neurons, "trigger": 2 * neurons * kept_triggers(probe.request, probe.seen.n_positions)}
 
     def seconds(self, probe: CostSample) -> float:
-        """By the last of up to three batches, when the first filling of the top-k is over."""
+        """Estimate the time from the last of up to three batches, when the first filling of the top-k is over."""
         if probe.seen is None:
             return 0.0
         recorder, each = TriggerRecorder(new_keys(probe.model, kept_triggers(probe.request, probe.seen.n_positions)), 0), 0.0
@@ -152,7 +152,10 @@ class CountingRule(NamedTuple):
 
 
 def counting_rule(basis: Basis, corpus_id: int) -> CountingRule:
-    """Each part as asked, else as the corpus was swept before. Else the first position is left out, but for the papers' figures, and no text is."""
+    """Choose each part as asked, else as the corpus was swept before.
+
+    Else the first position is left out, but for the papers' figures, and no text is.
+    """
     options = basis.request.options
     is_paper = all(options[name] for name in FORMER_PASSES["paper"])
     usual = CountingRule(0 if is_paper else 1, 0)
@@ -164,7 +167,7 @@ def counting_rule(basis: Basis, corpus_id: int) -> CountingRule:
 
 
 def kept_triggers(request: Request, n_positions: int) -> int:
-    """k of the sweep over a corpus of so many positions: no key has more triggers. Raises AtlasError for more than the table has ranks."""
+    """Choose k of the sweep over so many positions: no key has more triggers. Raises AtlasError for more than the table has ranks."""
     asked: int = request.options["triggers"]
     k = min(asked, n_positions)
     if k > MAX_RANK:

@@ -26,7 +26,7 @@ CHUNK = 256
 
 
 def weight_tables(model: Model, layer: int, unit_values: list[Tensor]) -> dict[str, pa.Table]:
-    """Rows of `neuron`, `value_token` and `value_neighbour` for one layer. unit_values: see `all_unit_values`."""
+    """Compute the rows of `neuron`, `value_token` and `value_neighbour` for one layer. unit_values: see `all_unit_values`."""
     values, keys, gate = model.values(layer), model.keys(layer), model.gate_keys(layer)
     projected = [project(model, values[i : i + CHUNK]) for i in range(0, len(values), CHUNK)]
     joined = {name: torch.cat([p[name] for p in projected]).cpu().numpy() for name in projected[0]}
@@ -51,7 +51,7 @@ def weight_tables(model: Model, layer: int, unit_values: list[Tensor]) -> dict[s
 
 
 def project(model: Model, values: Tensor) -> dict[str, Tensor]:
-    """Scores E·v and softmax of some values: [n, d_model] → top and bottom N_TOKENS of each, and the largest probability."""
+    """Compute scores E·v and softmax of some values: [n, d_model] → top and bottom N_TOKENS of each, and the largest probability."""
     scores = model.unembed(values)
     promoted, promoted_token = top_k(scores, N_TOKENS)
     # in place from here on: another block of this size costs more to map than to fill
@@ -81,7 +81,10 @@ def token_rows(layer: int, direction: str, joined: dict[str, np.ndarray]) -> pa.
 
 
 def all_unit_values(model: Model) -> list[Tensor]:
-    """Every value divided by its length, where its layer lies: [layers, d_ffn, d_model] for each run of layers on one device; a value of length 0 stays 0."""
+    """Divide every value by its length, where its layer lies; a value of length 0 stays 0.
+
+    [layers, d_ffn, d_model] for each run of layers on one device.
+    """
     return [units_of(model, list(layers), device) for device, layers in groupby(range(model.n_layers), model.layer_device)]
 
 

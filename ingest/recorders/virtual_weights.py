@@ -37,7 +37,7 @@ class Largest:
         self.n = 0
 
     def add(self, layer: int, others: Tensor) -> None:
-        """Those with a layer's vectors, [d_ffn, d_model]; layers come in ascending order."""
+        """Add the largest weights with a layer's vectors, [d_ffn, d_model]; layers come in ascending order."""
         parts = [self.largest_weights(part, layer, others) for part in torch.arange(len(self.mine)).split(ROWS)]
         weights, indices, cosines = (torch.cat(part) for part in zip(*parts, strict=True))
         self.weights, self.others, self.cosines = (
@@ -48,7 +48,7 @@ class Largest:
         self.n += len(others)
 
     def largest_weights(self, rows: Tensor, layer: int, others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Weights, flat indices and cosines of some of the layer's neurons, [rows, N_KEPT] each."""
+        """Find the largest weights, with flat indices and cosines, of some of the layer's neurons, [rows, N_KEPT] each."""
         mine = self.mine[rows.to(self.mine.device)]
         found = mine @ others.T
         self.squares[rows.to(self.mine.device)] += found.square().sum(1, dtype=torch.float64)
@@ -59,7 +59,7 @@ class Largest:
 
 
 def virtual_weight_tables(model: Model, layer: int) -> dict[str, pa.Table]:
-    """Rows of one layer: what its keys read of earlier values, and which later keys read its values."""
+    """Compute the rows of one layer: what its keys read of earlier values, and which later keys read its values."""
     values, own = model.values(layer), readers(model, layer)
     found = {side: Largest(rows) for side, rows in own.items()} | {f"read_by_{side}": Largest(values) for side in own}
     for earlier in range(layer):

@@ -50,7 +50,7 @@ SCHEMA = pa.schema(
 
 
 def word_rows(documents: list[tuple[CutDocument, int]], words: Callable[[CutDocument], list[Word]], corpus_id: int, source: str) -> pa.Table:
-    """documents: each with its first word_id. What the model does not read has no rows."""
+    """Build the rows of `word`. documents: each with its first word_id. What the model does not read has no rows."""
     rows: list[dict[str, object]] = []
     for document, first_id in documents:
         all_words, end = words(document), read_end(document)
@@ -99,11 +99,11 @@ class Words(Work):
         yield Plan(settings, [span.n_positions for span in text.seen.spans], "positions", jobs, text.corpus_id)
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """In few texts there are more words than tokens."""
+        """Count the rows, at most: in few texts there are more words than tokens."""
         return {"word": probe.seen.n_positions} if probe.seen else {}
 
     def seconds(self, probe: CostSample) -> float:
-        """Of the tagger, from the start of the first text; a file takes next to nothing."""
+        """Estimate the time of the tagger, from the start of the first text; a file takes next to nothing."""
         name = tagger(probe.request)
         if probe.seen is None or name is None:
             return 0.0
@@ -137,7 +137,7 @@ def compute(
     worker: Worker, progress: Progress, *, run_id: int, documents: list[CutDocument], firsts: list[int],
     words: list[list[Word]] | None, name: str | None, corpus_id: int, source: str,
 ) -> Tables:  # fmt: skip
-    """words: of each document, where a file has given them."""
+    """Build the rows of texts and words. words: of each document, where a file has given them."""
     given = {d.document_id: each for d, each in zip(documents, words or [], strict=False)}
 
     def words_of(document: CutDocument) -> list[Word]:

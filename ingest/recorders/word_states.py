@@ -61,14 +61,14 @@ class WordStates:
         self.states[number, self.rows] = kept
 
     def states_at(self, place: Place, position_ids: np.ndarray) -> np.ndarray:
-        """States at some of the positions, [n, d_model] float32."""
+        """Look up the states at some of the positions, [n, d_model] float32."""
         return self.states[self.number[place]][np.searchsorted(self.position_ids, position_ids)].astype(np.float32)
 
 
 def word_states(
     model: Model, layers: Sequence[int], position_ids: np.ndarray, sequences: Sequence[TokenSequence], batch_tokens: int, folder: Path
 ) -> WordStates:
-    """States at positions of these sequences, ascending and each once."""
+    """Read the states at positions of these sequences, ascending and each once."""
     found = WordStates(model, layers, position_ids, folder)
     for _ in read_sequences(model, found, sequences, batch_tokens):
         pass
@@ -92,7 +92,7 @@ def untrained_model(model: Model, seed: int) -> Model:
 def states_of(
     model: Model, position_ids: np.ndarray, seed: int, kind: str, *, layers: Sequence[int], sequences: Sequence[TokenSequence], batch_tokens: int, folder: Path
 ) -> dict[str, WordStates]:
-    """States of the model, under the name of the kind of probe that reads them, and of the same with random weights, under 'untrained'."""
+    """Read states of the model, under the name of the kind of probe that reads them, and of the same with random weights, under 'untrained'."""
     # words that are written as one end at one token
     positions = np.unique(position_ids)
     return {

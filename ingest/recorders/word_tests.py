@@ -64,7 +64,7 @@ def answer_questions(space: Space, words: Words, questions: Sequence[Question]) 
 
 
 def score_tokens(unit: Tensor, rows: Tensor, method: str) -> Tensor:
-    """Every token's score as the fourth word: unit [n, d_model], rows [m, 4] to [m, n]."""
+    """Score every token as the fourth word: unit [n, d_model], rows [m, 4] to [m, n]."""
     a, b, c = (unit[rows[:, i].to(unit.device)] for i in range(3))
     if method != "multiply":
         return (b - a + c) @ unit.T
@@ -73,7 +73,7 @@ def score_tokens(unit: Tensor, rows: Tensor, method: str) -> Tensor:
 
 
 def analogy_rows(space: Space, words: Words, sections: dict[str, list[Question]]) -> list[dict[str, object]]:
-    """Rows of `analogy_score`; a section none of whose questions can be asked has rows too, which say how many were left out."""
+    """Build the rows of `analogy_score`; a section none of whose questions can be asked has rows too, which say how many were left out."""
     found: list[dict[str, object]] = []
     for section, questions in sections.items():
         asked = [q for q in questions if all(words.row(word) is not None for word in q)]
@@ -110,12 +110,12 @@ class WordTest(Work):
         yield Plan(basis.request.weights_settings(), [1] * len(names), "spaces", jobs)
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """At most: sections that no question can be asked of have none."""
+        """Count the rows, at most: sections that no question can be asked of have none."""
         n = len(spaces(probe.model))
         return {"analogy_score": n * N_SECTIONS * len(ANALOGIES), "similarity_score": n * N_SUITES}
 
     def seconds(self, probe: CostSample) -> float:
-        """From one question, of the 19,544 that there are."""
+        """Estimate the time from one question, of the 19,544 that there are."""
         space = space_of(probe.model, "input", np.arange(probe.model.n_embeddings))
         each = fastest_seconds(lambda: score_tokens(space.unit, torch.zeros(CHUNK, 4, dtype=torch.int64), "add")) / CHUNK
         return each * 19_544 * len(ANALOGIES) * len(spaces(probe.model))

@@ -124,7 +124,7 @@ def lock_work_folder(target: Path) -> Iterator[Path]:
         with suppress(FileExistsError):
             work.mkdir()
         if work.is_symlink() and work.exists():
-            raise AtlasError(f"{work} is a link where the working folder of {target} would be, which is emptied in the end: remove the link")
+            raise AtlasError(f"{work}, the working folder of {target}, is a link; the working folder is emptied in the end, so remove the link first")
         try:
             lock = open_lock(work / "lock")
         except FileNotFoundError:
@@ -171,7 +171,7 @@ def check_own(work: Path) -> None:
 
 
 def is_own(path: Path) -> bool:
-    """Whether an ingest gives such a name in its working folder."""
+    """Tell whether an ingest gives such a name in its working folder."""
     return any(fnmatch(path.name, pattern) for pattern in OWN)
 
 
@@ -198,7 +198,7 @@ def open_lock(path: Path) -> TextIO:
 
 
 def holder(lock: TextIO) -> str:
-    """'PID 123' of the process that holds a lock; it has just begun where it has not said so."""
+    """Name the process that holds a lock, as 'PID 123'; it has just begun where it has not said so."""
     lock.seek(0)
     said = lock.read(64)
     if not said:
@@ -221,7 +221,7 @@ def remove_work(work: Path) -> None:
 
 
 def staging_folder(work: Path) -> Path:
-    """Where shards wait to be loaded: a folder for each worker."""
+    """Give the path of the folder where shards wait to be loaded: it holds a folder for each worker."""
     return work / "shards"
 
 

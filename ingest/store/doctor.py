@@ -40,12 +40,12 @@ class Finding:
 
 
 def waiting_shards_finding(n: int) -> Finding:
-    """Shards that were computed and not loaded, of a file or a lake."""
+    """Report shards that were computed and not loaded, of a file or a lake."""
     return Finding(f"shards that wait to be loaded: {n}", "run the ingest again: it goes on with them", is_fault=False)
 
 
 def findings(target: Path) -> Iterator[Finding]:
-    """Everything that is wrong with an atlas, one at a time: a repair may make the next unnecessary.
+    """Yield everything that is wrong with an atlas, one at a time: a repair may make the next unnecessary.
 
     Raises AtlasError if there is nothing of that name, or no atlas.
     """
@@ -100,7 +100,7 @@ def companion_findings(target: Path) -> Iterator[Finding]:
 
 
 def attach_fault(path: Path, kind: Companion) -> str | None:
-    """Why a whole file beside an atlas is not read, None if it is."""
+    """Say why a whole file beside an atlas is not read; None if it is."""
     try:
         with closing(open_writer(":memory:")) as con:
             attach_file(con, path, kind)
@@ -117,7 +117,7 @@ def space_findings(target: Path) -> Iterator[Finding]:
 
 
 def left_name_findings(target: Path) -> Iterator[Finding]:
-    """Second names of the snapshot, made while it was opened, that a killed reader has left."""
+    """Yield the folders of second names of the snapshot, made while it was opened, that a killed reader has left."""
     for folder in left_names(target):
         yield Finding(f"{folder} is left from a reader that was killed", "remove it", partial(remove_left, folder), removes=(str(folder),))
 

@@ -28,7 +28,7 @@ BROKEN_LOG = re.compile(r"WAL.*byte position (\d+)")
 
 
 def work_findings(target: Path) -> Iterator[Finding]:
-    """Everything that is wrong with the working folder of an atlas, if there is one, one at a time."""
+    """Yield everything that is wrong with the working folder of an atlas, if there is one, one at a time."""
     work = work_folder(target)
     if work.exists():
         yield from draft_findings(work)
@@ -38,7 +38,7 @@ def work_findings(target: Path) -> Iterator[Finding]:
 
 
 def draft_findings(work: Path) -> Iterator[Finding]:
-    """Files and shards that were being written when their writer died."""
+    """Yield the files and shards that were being written when their writer died."""
     begun = [
         *work.glob("*.tmp"),
         *work.glob("*.tmp.wal"),
@@ -112,7 +112,7 @@ def move_aside_finding(target: Path, file: Path, what: str) -> Finding:
 
 
 def width_of(target: Path, work: Path) -> int | None:
-    """d_model of what is being made, None where no file says it."""
+    """Read d_model of what is being made; None where no file says it."""
     for file in (work / "atlas.duckdb", target):
         with suppress(AtlasError, duckdb.Error), open_untrusted(file) as con:
             if (SENT, "model") in stored_tables(con) and (d_model := read_d_model(con, f"{SENT}.main.model")):
@@ -132,7 +132,7 @@ def shard_findings(folder: Path, d_model: int | None) -> Iterator[Finding]:
 
 
 def shard_fault(path: Path, d_model: int | None) -> str | None:
-    """Why a shard cannot be loaded into an atlas of that width, None if it can."""
+    """Say why a shard cannot be loaded into an atlas of that width; None if it can."""
     try:
         shard = read_shard(path)
         verify_shard(shard)

@@ -14,7 +14,7 @@ SHARED = {"document": "document_id", "sequence": "sequence_id", "position": "pos
 
 
 def loaded_shards(con: duckdb.DuckDBPyConnection, run_id: int) -> set[int]:
-    """Numbers of the run's shards that are in the file."""
+    """Read the numbers of the run's shards that are in the file."""
     return {n for (n,) in con.execute("SELECT shard_id FROM shard WHERE run_id = ?", [run_id]).fetchall()}
 
 

@@ -25,7 +25,7 @@ MODEL_COLUMNS = (
 
 
 def check_registered_model(con: duckdb.DuckDBPyConnection, model: Model) -> bool:
-    """Whether the atlas holds this model; AtlasError if it holds another, or the same in another number format."""
+    """Tell whether the atlas holds this model; AtlasError if it holds another, or the same in another number format."""
     found = con.execute("SELECT name, revision, dtype, weights_sha256 FROM model").fetchall()
     if not found:
         return False
@@ -67,7 +67,7 @@ def forget_interrupted_runs(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def find_corpus(con: duckdb.DuckDBPyConnection, name: str, split: str, source: dict) -> int:
-    """corpus_id of the same text cut in the same way, or the next free one."""
+    """Find the corpus_id of the same text cut in the same way, or the next free one."""
     found = con.execute("SELECT corpus_id, source FROM corpus WHERE name = ? AND split = ?", [name, split]).fetchall()
     same = [corpus_id for corpus_id, stored in found if json.loads(stored) == json.loads(json.dumps(source))]
     return same[0] if same else con.execute("SELECT coalesce(max(corpus_id) + 1, 0) FROM corpus").fetchall()[0][0]
@@ -91,7 +91,7 @@ def register_corpus(con: duckdb.DuckDBPyConnection, corpus_id: int, name: str, s
 
 
 def find_run(con: duckdb.DuckDBPyConnection, kind: str, corpus_id: int | None, settings: Mapping[str, object]) -> int | None:
-    """run_id of the run with these settings, finished or not; None if there is none.
+    """Find the run_id of the run with these settings, finished or not; None if there is none.
 
     Where the model was read from is recorded and not compared: one atlas holds one model, whatever it is called.
     """
@@ -101,7 +101,7 @@ def find_run(con: duckdb.DuckDBPyConnection, kind: str, corpus_id: int | None, s
 
 
 def reads_of(con: duckdb.DuckDBPyConnection, tables: Sequence[str], corpus_id: int | None) -> dict[str, list[int]]:
-    """Table → run_id of each run that has brought rows of it, of the model or of that corpus, None for all corpora; tables that no run has filled left out."""
+    """Map tables to the run_ids of runs that brought rows of them, of the model or that corpus, None for all corpora; tables that no run filled left out."""
     sql = """
         SELECT DISTINCT s.run_id
         FROM shard AS s
@@ -130,7 +130,7 @@ def register_run(
     is_repeatable: bool,
     computed_by: Mapping[str, str],
 ) -> int:
-    """run_id of the run with these settings: the one that is there, finished or not, or a new one. computed_by: recorded beside the versions.
+    """Register the run with these settings, and give its run_id: of the one there, finished or not, or of a new one. computed_by: recorded with the versions.
 
     Raises AtlasError where a run of this kind and corpus has other settings and may not be repeated with these, or has not finished.
     """
@@ -186,7 +186,7 @@ def finish_run(con: duckdb.DuckDBPyConnection, run_id: int) -> None:
 
 @cache
 def versions() -> dict[str, str]:
-    """Of Python and of the packages that compute; what is not installed is left out, and asked for where it is needed."""
+    """Read the versions of Python and of the packages that compute; what is not installed is left out, and asked for where it is needed."""
     found = {"python": platform.python_version()}
     for package in ("activation-atlas", "torch", "transformers", "duckdb", "numpy", "numba", "scipy", "umap-learn"):
         with suppress(PackageNotFoundError):

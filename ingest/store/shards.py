@@ -137,7 +137,7 @@ def shard_of(path: str, manifest: bytes) -> Shard:
 
 
 def is_number(x: object, end: int = 2**63) -> bool:
-    """Whether it counts something, or numbers a run or a shard."""
+    """Tell whether a value counts something, or numbers a run or a shard."""
     return type(x) is int and 0 <= x < end
 
 
@@ -180,7 +180,7 @@ def staged_shards(folder: Path) -> list[Shard]:
 
 
 def drafts(folder: Path) -> list[Path]:
-    """Shards of all workers that were being written or removed when that ended, in order."""
+    """List the shards of all workers that were being written or removed when that ended, in order."""
     return sorted(path for path in folder.glob("*/.*") if DRAFT.fullmatch(path.name) and not path.parent.is_symlink())
 
 

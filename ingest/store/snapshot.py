@@ -60,7 +60,7 @@ def put_in_place(con: duckdb.DuckDBPyConnection, draft: Path, target: Path, sums
 
 
 def add_up(con: duckdb.DuckDBPyConnection, places: Mapping[str, str]) -> dict[str, Sums]:
-    """Table → sums of the rows that it should hold, which are read at its place.
+    """Add up the rows that each table should hold, which are read at its place: table → sums.
 
     Not while others are filled: whoever reads a file keeps DuckDB from using its blocks again.
     """

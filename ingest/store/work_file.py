@@ -76,12 +76,12 @@ def check_belongs(con: duckdb.DuckDBPyConnection, file: Path, target: Path) -> N
 
 
 def loaded_shard_keys(con: duckdb.DuckDBPyConnection) -> set[tuple[str, int, int]]:
-    """Weights, run and number of every shard that is loaded."""
+    """Read weights, run and number of every shard that is loaded."""
     return set(con.execute("SELECT m.weights_sha256, s.run_id, s.shard_id FROM shard AS s, model AS m").fetchall())
 
 
 def holds_nothing(work: Path) -> bool:
-    """Whether no shard is in the committer's file, and none waits: what it says of a model and its runs then binds nobody."""
+    """Tell whether no shard is in the committer's file, and none waits: what it says of a model and its runs then binds nobody."""
     file = work / "atlas.duckdb"
     if any(staging_folder(work).glob("*/[!.]*")):
         return False

@@ -12,7 +12,7 @@ from schema.interventions.sites import WITH_UNITS
 
 
 def change_rows(arm: Arm) -> list[dict[str, Any]]:
-    """Rows of experiments.arm_change of a resolved arm, by column, without what tells which arm it is, and without sub_update_norm, which needs the weights."""
+    """Build rows of experiments.arm_change of a resolved arm, by column, without what tells which arm it is and sub_update_norm, which needs the weights."""
     return [{"rank": rank, **change_row(change)} for rank, change in enumerate(arm, start=1)]
 
 

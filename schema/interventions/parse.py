@@ -60,7 +60,7 @@ def intervention_of(item: Any) -> Intervention:
 
 
 def normalise_site(found: Intervention) -> Intervention:
-    """resid_pre of a layer is resid_post of the layer before, and is written so."""
+    """Write resid_pre of a layer as resid_post of the layer before, which it is."""
     if found.site != "resid_pre" or not found.layer:
         return found
     return Intervention(**{**vars(found), "site": "resid_post", "layer": found.layer - 1})
@@ -103,7 +103,7 @@ def strength_of(given: Any) -> Strength:
 
 
 def source_of(op: str, given: Any) -> Source:
-    """Of patch a prompt and, where one state goes everywhere, its index; of resample a prompt."""
+    """Read the source of an op: of patch a prompt and, where one state goes everywhere, its index; of resample a prompt."""
     allowed = {"prompt_id"} if op == "resample" else {"prompt_id", "index"}
     if not isinstance(given, dict) or "prompt_id" not in given or not given.keys() <= allowed:
         raise AtlasError(f"from is {shorten_json(given)}; of {op} it is an object with {' and '.join(sorted(allowed, reverse=True))}")

@@ -22,7 +22,7 @@ class Positions:
     is_first_skipped: bool = False
 
     def index_ranges(self, n_prompt: int) -> list[Range]:
-        """Half-open ranges of indices, for a prompt of so many tokens."""
+        """List the half-open ranges of indices, for a prompt of so many tokens."""
         last = n_prompt - 1
         named: dict[str, Range] = {
             "all": (0, None),

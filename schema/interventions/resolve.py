@@ -32,7 +32,7 @@ class Shape:
 
 
 def resolve(arm: Arm, shape: Shape, look_up: LookUp) -> tuple[Intervention, ...]:
-    """One intervention a unit, each with its value, in the order of the forward pass and, at one layer, site and unit, of the list.
+    """Resolve an arm: one intervention a unit, each with its value, in the order of the forward pass and, at one layer, site and unit, of the list.
 
     Raises AtlasError for a layer, unit or site that the model does not have, for an arm of more than MOST_CHANGES changes, and where the atlas lacks what a
     strength asks for.
@@ -53,7 +53,7 @@ def resolve(arm: Arm, shape: Shape, look_up: LookUp) -> tuple[Intervention, ...]
 
 
 def n_changes(change: Intervention) -> int:
-    """Of one unit: as many as ranges of positions are named."""
+    """Count the changes of one unit: as many as ranges of positions are named."""
     return 1 if change.positions is None else max(1, len(change.positions.ranges))
 
 

@@ -43,7 +43,7 @@ KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def keys(site: str, op: str) -> tuple[set[str], set[str]]:
-    """Keys that an intervention needs, and those that it may have. Raises AtlasError for a site or an op that there is not."""
+    """Give the keys that an intervention needs, and those that it may have. Raises AtlasError for a site or an op that there is not."""
     if site not in OPS:
         raise AtlasError(f"site '{site}' is unknown; there are {', '.join(OPS)}")
     if op not in OPS[site]:

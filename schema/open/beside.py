@@ -64,7 +64,7 @@ def attach_beside(con: duckdb.DuckDBPyConnection, path: Path, others: "Mapping[s
 
 
 def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Companion, others: "pa.Table | None") -> bool:
-    """Whether what was attached is still to be filled."""
+    """Attach the file of a kind beside an atlas, or empty tables, and tell whether they are still to be filled."""
     # for DuckDB names that differ in case are one, and what is in the atlas would be read as what lies beside it
     if not is_lake(path) and path.name.partition(".")[0].lower() == kind.name:
         raise AtlasError(f"an atlas cannot be called {kind.name}, as its {kind.name} are in SQL: rename {path}")
@@ -77,7 +77,7 @@ def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Companion, oth
 
 
 def attach_kept(con: duckdb.DuckDBPyConnection, kind: Companion) -> bool:
-    """Whether empty tables of the user's cache are attached, by this connection or another to the same atlas."""
+    """Attach empty tables of the user's cache, and tell whether they are attached, by this connection or another to the same atlas."""
     # what DuckDB raises depends on what is wrong with a disk, a name or a file, on what is shut already, and on its version
     with suppress(AtlasError, OSError, ValueError, RuntimeError, duckdb.Error):
         kept = cached_empty_companion(kind.name, creation_sql(kind))
@@ -98,7 +98,7 @@ def attach_kept(con: duckdb.DuckDBPyConnection, kind: Companion) -> bool:
 
 
 def is_blank(con: duckdb.DuckDBPyConnection, kind: Companion) -> bool:
-    """Whether what is attached holds the one row that says what it is, and no other."""
+    """Tell whether what is attached holds the one row that says what it is, and no other."""
     try:
         labelled = con.execute(f"SELECT l.version, l.derived_sha256 FROM {kind.name}.{kind.label} AS l").fetchall()
         (n_rows,) = con.execute(f"SELECT sum(t.estimated_size) FROM system.main.duckdb_tables() AS t WHERE t.database_name = '{kind.name}'").fetchall()[0]

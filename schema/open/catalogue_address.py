@@ -22,7 +22,7 @@ def check_address(address: str, where: str) -> None:
 
 
 def parameters(address: str, where: str) -> Mapping[str, str]:
-    """Host, dbname, … as PostgreSQL's library reads them: it takes more for a password than urllib does."""
+    """Parse host, dbname, … as PostgreSQL's library reads them: it takes more for a password than urllib does."""
     try:
         from psycopg import Error
         from psycopg.conninfo import conninfo_to_dict

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def attach(con: duckdb.DuckDBPyConnection, file: str, name: str, mode: str) -> bool:
-    """Whether it was not attached already."""
+    """Attach a file, and tell whether it was not attached already."""
     try:
         con.execute(f"ATTACH '{file}' AS {name} ({mode})")
     except (duckdb.BinderException, duckdb.PermissionException):
@@ -90,7 +90,7 @@ def fill_companion(con: duckdb.DuckDBPyConnection, former: Path, kind: Companion
 
 
 def columns(con: duckdb.DuckDBPyConnection, database: str) -> set[tuple[str, str]]:
-    """(table, column) of every stored table of a database."""
+    """List (table, column) of every stored table of a database."""
     sql = "SELECT c.table_name, c.column_name FROM duckdb_columns() AS c WHERE c.database_name = ?"
     stored = tables(con, database)
     return {(table, column) for table, column in con.execute(sql, [database]).fetchall() if table in stored}

@@ -65,7 +65,7 @@ def check_once(release: str, file: Path, hashed: str, check: Callable[[], bool])
 
 
 def matches_release(con: duckdb.DuckDBPyConnection, opened: Callable[[Path], duckdb.DuckDBPyConnection]) -> bool:
-    """Whether the current database has this release's views and questions, and nothing in the place of a table, a function of DuckDB's or another database.
+    """Tell whether the current database has this release's views and questions, and nothing in place of a table, a DuckDB function or another database.
 
     opened: opens a file, in which the release is built where its digest is not kept.
     """
@@ -98,7 +98,7 @@ def digest_of_release(opened: Callable[[Path], duckdb.DuckDBPyConnection]) -> st
 
 
 def digest(con: duckdb.DuckDBPyConnection, database: str, names: Collection[str]) -> str:
-    """SHA-256 of the views and table macros of a database that have these names; none has it in which a macro has the name of a function of DuckDB's."""
+    """Compute the SHA-256 of a database's views and table macros of these names; none has it in which a macro has the name of a function of DuckDB's."""
     found, system, defined = con.execute(FUNCTIONS).fetchall(), set(), []
     for place, name, parameters, body in found:
         if place == database:

@@ -19,7 +19,7 @@ def new_draft(target: Path) -> Path:
 
 
 def is_draft(name: str, target: str) -> bool:
-    """Whether a path is one that `new_draft` gives for that target, or the log that DuckDB keeps beside it: names that nothing else gives."""
+    """Tell whether a path is one that `new_draft` gives for that target, or the log that DuckDB keeps beside it: names that nothing else gives."""
     folder, _, last = target.rpartition("/")
     beside = re.escape(f"{folder}/") if folder else ""
     return re.fullmatch(rf"{beside}\.{re.escape(last)}\.[0-9a-f]{{16}}\.tmp(\.wal)?", name) is not None
@@ -61,7 +61,7 @@ def copy_to_draft(whole: Path, target: Path, like: Path) -> Iterator[Path]:
 
 
 def is_file_at(own: os.stat_result, path: Path) -> bool:
-    """Whether that file, and no other and no link to it, has this name."""
+    """Tell whether that file, and no other and no link to it, has this name."""
     return os.path.lexists(path) and os.path.samestat(own, path.lstat())
 
 
@@ -86,7 +86,7 @@ def give_access(descriptor: int, like: os.stat_result) -> None:
 
 
 def is_readable(path: Path) -> bool:
-    """Whether this user may read a file that there is."""
+    """Tell whether this user may read a file that there is."""
     return os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids)
 
 

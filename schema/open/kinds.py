@@ -41,7 +41,7 @@ class Companion:
     is_of_one_model: bool = True
 
     def path(self, atlas: Path | str) -> Path:
-        """Where the file of the atlas at that path is."""
+        """Give the path of the file of the atlas at that path."""
         return Path(atlas).parent / f"{Path(atlas).stem}.{self.name}.duckdb"
 
     def file(self, atlas: Path | str) -> Path:
@@ -70,7 +70,7 @@ def read_folder(folder: Path) -> dict[str, str]:
 
 @cache
 def kinds() -> tuple[Companion, ...]:
-    """Every installed kind, by name."""
+    """List every installed kind, by name."""
     return tuple(sorted((point.load() for point in points(GROUP)), key=lambda kind: kind.name))
 
 
@@ -130,7 +130,7 @@ def read_facts(table: str, form: re.Pattern[str], told: str, between: str) -> di
 
 
 def comments(sql: str) -> list[str]:
-    """COMMENT ON each table and column that has one."""
+    """Write COMMENT ON for each table and column that has one."""
     found = []
     for name, header in read_headers(sql).items():
         for what, text in ((f"TABLE {name}", header.comment), *((f"COLUMN {name}.{column}", text) for column, text in header.columns.items())):

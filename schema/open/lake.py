@@ -73,7 +73,7 @@ def is_lake(path: Path | str) -> bool:
 
 
 def read_lake(path: Path) -> Lake:
-    """Where the lake is. Raises NotAnAtlas if the file does not say it, AtlasError if there is a password in it or no storage that a lake can be in."""
+    """Read where the lake is. Raises NotAnAtlas if the file does not say it, AtlasError for a password in it or no storage that a lake can be in."""
     refuse_strange(path)
     try:
         lake = Lake(**json.loads(path.read_text(encoding="utf-8")))
@@ -126,7 +126,7 @@ def storage(data: str) -> str:
 
 
 def s3_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """KEY_ID, SECRET, SESSION_TOKEN, REGION, ENDPOINT and SCHEME out of AWS's environment variables, those that are set."""
+    """Read KEY_ID, SECRET, SESSION_TOKEN, REGION, ENDPOINT and SCHEME from AWS's environment variables, those that are set."""
     names = {"KEY_ID": "AWS_ACCESS_KEY_ID", "SECRET": "AWS_SECRET_ACCESS_KEY", "SESSION_TOKEN": "AWS_SESSION_TOKEN", "REGION": "AWS_REGION"}
     found = {key: environment[name] for key, name in names.items() if environment.get(name)}
     if address := environment.get("AWS_ENDPOINT_URL"):
@@ -136,7 +136,7 @@ def s3_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def timeout_s(environment: Mapping[str, str] = os.environ) -> int:
-    """Seconds after which a silent server is given up. Raises AtlasError for what is no number of seconds."""
+    """Read the seconds after which a silent server is given up. Raises AtlasError for what is no number of seconds."""
     said = environment.get(TIMEOUT, str(TIMEOUT_S))
     if not said.isdecimal() or not 0 < int(said) <= 86_400:
         raise AtlasError(f"{TIMEOUT} is how many seconds a lake's servers may be silent, a whole number from 1 to 86400, not {said[:40]!r}")
@@ -155,7 +155,7 @@ def limit_connecting() -> None:
 
 
 def load_extensions(con: duckdb.DuckDBPyConnection) -> None:
-    """From the packages of the extra `lake`, so that nothing is downloaded when it runs."""
+    """Load the extensions from the packages of the extra `lake`, so that nothing is downloaded when it runs."""
     for name in EXTENSIONS:
         try:
             folder = files(f"duckdb_extension_{name}") / "extensions" / f"v{duckdb.__version__}"
@@ -225,7 +225,7 @@ def catalogue(lake: Lake, name: str = "atlas") -> Iterator["Connection"]:
 
 
 def has_catalogue(session: "Connection") -> bool:
-    """Whether the database is a lake's catalogue, empty or not."""
+    """Tell whether the database is a lake's catalogue, empty or not."""
     return bool(session.execute("SELECT FROM information_schema.tables WHERE table_name = 'ducklake_snapshot_changes'").fetchall())
 
 
@@ -252,7 +252,7 @@ def lake_type(kind: str) -> str:
 
 
 def lake_bytes(con: duckdb.DuckDBPyConnection) -> int:
-    """Size of the files of the attached lake's tables, bytes."""
+    """Add up the sizes of the files of the attached lake's tables, bytes."""
     return int(con.execute(f"SELECT coalesce(sum(file_size_bytes), 0) FROM ducklake_table_info('{CATALOG}')").fetchall()[0][0])
 
 

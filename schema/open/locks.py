@@ -90,7 +90,7 @@ def open_or_make(path: Path) -> int:
 
 
 def is_handle_at(handle: int, path: Path) -> bool:
-    """Whether an open file still has that name: who held the lock before may have removed it meanwhile."""
+    """Tell whether an open file still has that name: who held the lock before may have removed it meanwhile."""
     try:
         return os.path.samestat(os.fstat(handle), path.lstat())
     except FileNotFoundError:

@@ -9,12 +9,12 @@ from schema.errors import AtlasError
 
 
 def log_of(path: Path) -> Path:
-    """Where DuckDB keeps the log of a database."""
+    """Give the path at which DuckDB keeps the log of a database."""
     return path.with_name(f"{path.name}.wal")
 
 
 def has_log(path: Path) -> bool:
-    """Whether a log with anything in it lies beside a database, or what is no file."""
+    """Tell whether a log with anything in it lies beside a database, or what is no file."""
     log = log_of(path)
     return log.exists() and (not log.is_file() or log.stat().st_size > 0)
 

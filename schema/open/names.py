@@ -24,13 +24,13 @@ LEFT = 60.0
 
 
 def escape_quotes(text: Path | str) -> str:
-    """As it stands between the quotes of a text in SQL."""
+    """Write a text as it stands between quotes in SQL."""
     return str(text).replace("'", "''")
 
 
 @contextmanager
 def private_hardlink(path: Path) -> Iterator[Path]:
-    """Another name of the file, and of a log beside it, for as long as it is being opened; its own where the folder allows no second.
+    """Give the file, and a log beside it, another name for as long as it is being opened; its own where the folder allows no second.
 
     Within a process DuckDB hands out what it first opened under a name, for as long as that is open: not the snapshot that has been
     published since, nor what lies beside it and has changed. And what it opened stays among the paths that SQL may name when all others are shut
@@ -72,7 +72,7 @@ def clear_left(path: Path) -> None:
 
 
 def left_names(path: Path) -> Iterator[Path]:
-    """Folders of other names of the file whose makers were killed while they opened it: nobody locks them any more, and no process has the maker's number."""
+    """Yield folders of other names of the file whose makers were killed while opening it: nobody locks them any more, and no process has the maker's number."""
     for folder in sorted(path.parent.glob(f".{escape(path.name)}.{OPENING}*")):
         with lock_left(folder) as handle:
             pass
@@ -81,7 +81,7 @@ def left_names(path: Path) -> Iterator[Path]:
 
 
 def has_maker(folder: Path, path: Path) -> bool:
-    """Whether a process of this machine has the number that the folder is called by: where locks do nothing, nobody seems to hold one."""
+    """Tell whether a process of this machine has the number that the folder is called by: where locks do nothing, nobody seems to hold one."""
     number = folder.name.removeprefix(f".{path.name}.{OPENING}").partition("-")[0]
     if not number.isascii() or not number.isdigit():
         return False
@@ -126,7 +126,7 @@ def lock_left(folder: Path) -> Iterator[int | None]:
 
 
 def is_hardlink_folder(folder: Path, handle: int) -> bool:
-    """Whether a folder is as `private_hardlink` makes one: this user's, by a name of that form, marked, and with other names of the file and nothing else.
+    """Tell whether a folder is as `private_hardlink` makes one: this user's, named in that form, marked, and with other names of the file and nothing else.
 
     In a folder that several may write to, somebody may give that name to a folder of this user's, whose mode only this user can change.
     """

@@ -44,7 +44,7 @@ def install_stand_ins(con: duckdb.DuckDBPyConnection, database: str) -> None:
 
 
 def read_d_model(con: duckdb.DuckDBPyConnection, model: str) -> int | None:
-    """d_model by that table; None where it has no rows. Raises NotAnAtlas for what is no length of an array: types, which are SQL, are written with it."""
+    """Read d_model in that table; None if it has no rows. Raises NotAnAtlas for what is no length of an array: types, which are SQL, are written with it."""
     for (d_model,) in con.execute(f"SELECT m.d_model FROM {model} AS m LIMIT 1").fetchall():
         if not isinstance(d_model, int) or not 0 < d_model <= LONGEST_ARRAY:
             raise NotAnAtlas(f"no atlas as an ingest makes it: its d_model is {str(d_model)[:40]!r}")
@@ -53,7 +53,7 @@ def read_d_model(con: duckdb.DuckDBPyConnection, model: str) -> int | None:
 
 
 def found_columns(con: duckdb.DuckDBPyConnection, database: str, schema: str = "main") -> dict[str, dict[str, str]]:
-    """Table → column → type, of an attached database."""
+    """List the columns of an attached database: table → column → type."""
     found: dict[str, dict[str, str]] = {}
     # without parameters, for which DuckDB imports pandas
     sql = "SELECT c.database_name, c.schema_name, c.table_name, c.column_name, c.data_type FROM duckdb_columns() AS c ORDER BY ALL"
@@ -64,7 +64,7 @@ def found_columns(con: duckdb.DuckDBPyConnection, database: str, schema: str = "
 
 
 def stand_in(table: Table, there: Mapping[str, str], schema: str) -> str:
-    """CREATE VIEW for a table of which `there` has these columns; the others are null, and without any there are no rows."""
+    """Write CREATE VIEW for a table of which `there` has these columns; the others are null, and without any there are no rows."""
     # t. keeps a column apart from a macro's parameter of the same name, which DuckDB finds inside views too
     columns = [
         (f't."{name}"' if there[name] == kind else f't."{name}"::{kind} AS "{name}"') if name in there else f'NULL::{kind} AS "{name}"'

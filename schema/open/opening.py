@@ -56,7 +56,7 @@ def open_with_beside(path: Path | str, *, memory: str = "4GB", config: Mapping[s
 
 
 def others_by_kind(con: duckdb.DuckDBPyConnection, path: Path) -> "dict[str, pa.Table]":
-    """Kind → its rows of another model or text; kinds that have none are left out."""
+    """Find the rows of each kind that are of another model or text: kind → rows; kinds that have none are left out."""
     found = {}
     for kind in kinds():
         try:
@@ -71,7 +71,7 @@ def others_by_kind(con: duckdb.DuckDBPyConnection, path: Path) -> "dict[str, pa.
 
 
 def stamps(path: Path) -> tuple[Stamp | None, tuple[Stamp | None, ...]]:
-    """Of the atlas at `path`, and of the file of each kind beside it; None where there is nothing."""
+    """Read the stamps of the atlas at `path`, and of the file of each kind beside it; None where there is nothing."""
     return lake_stamp(path) if is_lake(path) else file_stamp(path), tuple(file_stamp(kind.path(path)) for kind in kinds())
 
 

@@ -124,7 +124,7 @@ def _attach_and_lock_down(con: duckdb.DuckDBPyConnection, path: Path, attach: At
 
 
 def lock_down(con: duckdb.DuckDBPyConnection) -> None:
-    """No other files, and no way back. Connections of one process to one file share its settings, so another may have done it."""
+    """Allow no other files, and no way back. Connections of one process to one file share its settings, so another may have done it."""
     try:
         con.execute("SET enable_external_access = false")
         con.execute("SET lock_configuration = true")
@@ -140,7 +140,7 @@ def open_writer(path: Path | str) -> duckdb.DuckDBPyConnection:
 
 
 def atlas_options(d_model: int) -> str:
-    """Options of ATTACH for a new file with vectors of that width."""
+    """Write the options of ATTACH for a new file with vectors of that width."""
     rows = ROW_GROUP_NUMBERS // d_model // FEWEST_ROWS * FEWEST_ROWS
     return f"STORAGE_VERSION '{STORAGE_VERSION}', ROW_GROUP_SIZE {min(max(rows, FEWEST_ROWS), MOST_ROWS)}"
 
@@ -175,7 +175,7 @@ def open_unchanged(path: Path) -> duckdb.DuckDBPyConnection:
 
 
 def _connect(path: Path, *, read_only: bool, config: dict, shown: Path | None = None) -> duckdb.DuckDBPyConnection:
-    """shown: the name for errors, where the file has another."""
+    """Connect to a file. shown: the name for errors, where the file has another."""
     shown = shown or path
     refuse_foreign(path, shown)
     with translate_open_errors(path, shown):
@@ -202,7 +202,7 @@ def _describe_refusal(error: Exception, shown: Path) -> str:
 
 
 def _error_line(error: Exception, path: Path, shown: Path) -> str:
-    """DuckDB's first line, of the file by the name that people know it by."""
+    """Give DuckDB's first line, of the file by the name that people know it by."""
     return str(error).splitlines()[0].replace(str(path), str(shown))
 
 
@@ -228,13 +228,13 @@ def refuse_name(path: Path) -> None:
 
 
 def is_duckdb(path: Path) -> bool:
-    """Whether a file begins as DuckDB's do, whole or not."""
+    """Tell whether a file begins as DuckDB's do, whole or not."""
     with path.open("rb") as file:
         return file.read(12)[8:] == b"DUCK"
 
 
 def is_sqlite(path: Path) -> bool:
-    """Whether a SQLite database lies there, for which DuckDB would look for an extension."""
+    """Tell whether a SQLite database lies there, for which DuckDB would look for an extension."""
     try:
         with path.open("rb") as file:
             return file.read(16) == b"SQLite format 3\0"
@@ -265,7 +265,7 @@ def last_block(con: duckdb.DuckDBPyConnection, database: str) -> int:
 
 
 def lock_holder(error: duckdb.Error) -> str:
-    """'python3 (PID 123)' out of what DuckDB says of a file that another process holds."""
+    """Extract 'python3 (PID 123)' from what DuckDB says of a file that another process holds."""
     message = str(error)
     start, end = message.find("held in "), message.find(")")
     return message[start + len("held in ") : end + 1] if 0 <= start < end else message.splitlines()[0]

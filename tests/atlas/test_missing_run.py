@@ -9,6 +9,7 @@ import atlas
 from atlas.cli.main import cli
 from atlas.questions import question
 from atlas.ranges import missing_run
+from atlas.reads import relations_of_statement
 from schema.open import store
 from tests.atlas.tiny_atlas import write_tiny_atlas
 
@@ -26,6 +27,8 @@ from tests.atlas.tiny_atlas import write_tiny_atlas
         ("neuron_card", "paper", None),
         ("perplexity", "prediction", "prediction"),
         ("model_against_ngram", "ngram", "ngram"),
+        # experiments have a table of the name too
+        ("saliency", "attribution", None),
     ],
 )
 def test_the_run_that_is_missing_is_named(tmp_path: Path, name: str, absent: str, said: str | None) -> None:
@@ -35,6 +38,17 @@ def test_the_run_that_is_missing_is_named(tmp_path: Path, name: str, absent: str
     con.close()
     with atlas.open(path) as a:
         assert missing_run(a.con, question(name).sql) == said
+
+
+def test_a_table_of_a_companion_is_not_the_atlas_s_of_its_name(tiny_path: Path) -> None:
+    with atlas.open(tiny_path) as a:
+        for sql, wanted in {
+            "FROM experiments.attribution": {"experiments.attribution"},
+            "FROM Experiments.main.Attribution": {"experiments.attribution"},
+            "FROM attribution JOIN tiny.main.token USING (token_id)": {"attribution", "token"},
+            "FROM experiments.arm": {"arm"},
+        }.items():
+            assert relations_of_statement(a.con, sql) == wanted
 
 
 @pytest.mark.parametrize(("name", "said"), [("knn_result", "atlas retrieve"), ("experiment_summary", "atlas experiment list")])

@@ -80,7 +80,7 @@ def test_what_somebody_keeps_in_the_place_of_the_working_folder_stays(tiny: Tiny
     (mine / "thesis.txt").write_text("x")
     work = tmp_path / "a.duckdb.work"
     work.symlink_to(mine)
-    with pytest.raises(AtlasError, match="is a link where the working folder"):
+    with pytest.raises(AtlasError, match="the working folder of .* is a link"):
         run(tiny.request(tmp_path / "a.duckdb"))
     work.unlink()
     mine.rename(work)

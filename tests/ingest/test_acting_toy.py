@@ -138,7 +138,7 @@ def test_on_paper(toy: Model, item: dict, expected: list) -> None:
 
 def test_a_position_that_has_no_other_to_be_resampled_from_is_refused(toy: Model) -> None:
     """Index 0 is never taken."""
-    with pytest.raises(AtlasError, match="resample takes another position than 1, and never the first; a prompt of 2 positions has none"):
+    with pytest.raises(AtlasError, match="resample needs a position other than 1 and other than the first; a prompt of 2 positions has none"):
         acted(toy, neuron("resample", seed=0))
 
 

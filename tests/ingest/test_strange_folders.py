@@ -115,7 +115,7 @@ STRANGE: dict[str, tuple[str, Change, str]] = {
     "index to a folder": ("gpt2", index(".."), "names '..', which is no file of the model's folder"),
     "index of lists": ("gpt2", index([]), "cannot read its weights: TypeError"),  # type: ignore[arg-type]
     "link to a device": ("gpt2", lambda f: (f / "chat_template.jinja").symlink_to("/dev/zero"), "neither a file nor a folder"),
-    "a pipe": ("gpt2", lambda f: os.mkfifo(f / "vocab.txt"), "is neither a file nor a folder, and no model has one: remove it"),
+    "a pipe": ("gpt2", lambda f: os.mkfifo(f / "vocab.txt"), "and the folder of a model holds only those: remove it"),
     "a long configuration": ("gpt2", lambda f: os.truncate(f / "config.json", 1 << 33), "config.json has 8,589,934,592 bytes, and 4,194,304 of it"),
     "a deep configuration": ("gpt2", lambda f: (f / "config.json").write_text('{"a":' * 10**5), "cannot read its config.json: RecursionError"),
     "a configuration of digits": ("gpt2", lambda f: (f / "config.json").write_text("9" * 10**6), "cannot read its config.json: ValueError"),

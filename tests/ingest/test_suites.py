@@ -167,7 +167,7 @@ def gym_formula(formula: str) -> str:
         ("a.yaml", TEMPLATES.replace("delta: 0.05", "delta: yes"), "delta is True"),
         ("a.yaml", TEMPLATES.replace("letters, case", "letters, cases"), "no perturbation 'cases'"),
         ("a.yaml", TEMPLATES.replace("do not speak", "run"), "the perturbation contraction finds nothing to edit"),
-        ("a.yaml", TEMPLATES.replace("expectation: down", "expectation: lower"), "there are up and down"),
+        ("a.yaml", TEMPLATES.replace("expectation: down", "expectation: lower"), "it must be 'up' or 'down'"),
         ("a.yaml", TEMPLATES.replace("The created {who}", "The first {who}"), "is not changed"),
         ("a.yaml", TEMPLATES.replace("expected:", "expect:"), "no field 'expected'"),
         ("a.yaml", TEMPLATES.replace("who: [people, union]", f"who: {list(map(str, range(9999)))}"), "can be filled in 19,998 ways"),

@@ -126,7 +126,7 @@ def y_encoding(area: Area) -> alt.Y:
 
 
 def layer_colour(column: str, title: str, n_layers: int) -> alt.Color:
-    """Colour by layer, with the legend above the chart, where it takes no width."""
+    """Build the colour encoding by layer, with the legend above the chart, where it takes no width."""
     legend = alt.Legend(orient="top", direction="horizontal", gradientLength=160, tickCount=min(4, max(n_layers - 1, 1)), format="d")
     return alt.Color(f"{column}:Q", title=title, scale=alt.Scale(domain=[0, max(n_layers - 1, 1)], range=LAYERS, interpolate="lab"), legend=legend)
 

@@ -96,7 +96,7 @@ def index(asked: str) -> int:
 
 def layer(asked: str) -> int | None:
     if asked and not re.fullmatch(r"[lL][0-9]{1,5}", asked):
-        raise AtlasError(f"nothing to open is called {asked[:40]!r}: a layer is, such as L28")
+        raise AtlasError(f"{asked[:40]!r} is not a layer: write L and its number, such as L28")
     return int(asked[1:]) if asked else None
 
 

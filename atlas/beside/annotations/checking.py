@@ -76,7 +76,7 @@ def read_entry(row: Row, faults: Faults) -> Entry | None:
 
 
 def no_number(column: str, cell: str, most_digits: int) -> str | None:
-    """Why a cell is no number of its column; None if it is one."""
+    """Explain why a cell is no number of its column; None if it is one."""
     is_whole = cell.isdecimal()
     if is_whole and len(cell) <= most_digits:
         return None
@@ -98,7 +98,7 @@ def annotations(blocks: Mapping[Address, list[Entry]], atlas_items: Mapping[Addr
 
 
 def check_block(address: Address, block: list[Entry], items: Mapping[int, ShownItem], faults: Faults) -> None:
-    """Every row is one that the atlas shows, each once, and none is missing."""
+    """Check that every row of a block is one that the atlas shows, each once, and that none is missing; what is wrong is added to `faults`."""
     if not items:
         faults.add(block[0].row, f"this atlas has no {address}")
         return
@@ -178,7 +178,7 @@ MOST_SHOWN = 20
 
 
 def refusal(path: object, faults: Faults) -> AtlasError:
-    """One error for all faults, a line each, because a sheet is corrected as a whole."""
+    """Build one error for all faults, a line each, because a sheet is corrected as a whole."""
     lines = [f"row {number}: {why}" for number, why in sorted(faults.found)]
     more = [f"and {len(lines) - MOST_SHOWN} more"] if len(lines) > MOST_SHOWN else []
     return AtlasError("\n  ".join([f"{path} was not loaded, and nothing has changed:", *lines[:MOST_SHOWN], *more]))

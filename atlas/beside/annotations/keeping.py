@@ -76,7 +76,7 @@ def insert(con: duckdb.DuckDBPyConnection, annotations: Iterable[Annotation], an
 def as_rows(
     annotations: Iterable[Annotation], annotator: str, weights_sha256: str, annotation_id: int, pattern_id: int
 ) -> Mapping[str, list[dict[str, object]]]:
-    """Rows of each table, by column."""
+    """Build the rows of each table from annotations, by column."""
     rows: dict[str, list[dict[str, object]]] = {name: [] for name in ("annotation", "annotation_item", "pattern", "pattern_match")}
     now = datetime.now(UTC)
     for own_id, annotation in enumerate(annotations, start=annotation_id):

@@ -32,7 +32,7 @@ GROUP BY d.metadata
 
 
 def proposals(items: Sequence[ShownItem], shares: Mapping[tuple[str, str], float]) -> tuple[Pattern, ...]:
-    """Patterns of one key's texts, those that explain most first, at most as many as there are texts.
+    """Propose patterns of one key's texts, those that explain most first, at most as many as there are texts.
 
     Shallow: a last token, or a last 2 to 4 words, that end at least 3 texts; of endings that the same texts share, the longest.
     Semantic: a metadata value that at least 3 of the texts' documents share, and more than chance would have; of values that the same texts
@@ -44,7 +44,7 @@ def proposals(items: Sequence[ShownItem], shares: Mapping[tuple[str, str], float
 
 
 def endings(items: Iterable[ShownItem], least: int) -> list[Pattern]:
-    """Shared endings, shortest first, so that of two that end the same texts the longer one is kept."""
+    """Find shared endings, shortest first, so that of two that end the same texts the longer one is kept."""
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for item in items:
         for ending in endings_of(item):
@@ -85,12 +85,12 @@ def facts(metadata: str | None) -> list[tuple[str, str]]:
 
 
 def chance(k: int, n: int, p: float) -> float:
-    """Probability of k or more of n where each has probability p."""
+    """Compute the binomial probability of k or more of n where each has probability p."""
     return sum(comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(k, n + 1))
 
 
 def metadata_shares(con: duckdb.DuckDBPyConnection, corpus: int) -> dict[tuple[str, str], float]:
-    """(key, value) → share of the corpus's positions that lie in documents with it."""
+    """Compute for each (key, value) the share of the corpus's positions that lie in documents with it."""
     rows = fetch_rows(con, SHARES, {"corpus": corpus})
     total = sum(n for _, n in rows)
     shares: dict[tuple[str, str], float] = defaultdict(float)

@@ -54,7 +54,7 @@ def check_file(path: Path) -> None:
 
 
 def parse(text: str, path: Path) -> list[Row]:
-    """Rows of the CSV text, whatever separator the spreadsheet program chose."""
+    """Parse the CSV text into rows, whatever separator the spreadsheet program chose."""
     heading = next((line for line in text.splitlines() if line.strip() and not is_remark(line.lstrip('"'))), "")
     separator = max(SEPARATORS, key=heading.count)
     rows = enumerate(csv.reader(io.StringIO(text, newline=""), delimiter=separator), start=1)
@@ -74,7 +74,7 @@ def parse(text: str, path: Path) -> list[Row]:
 
 
 def is_remark(line: str) -> bool:
-    """Whether a line over the heading is an instruction, or the one by which Excel is told the separator."""
+    """Tell whether a line over the heading is an instruction, or the one that tells Excel the separator."""
     return line.lower().startswith(("#", "sep="))
 
 

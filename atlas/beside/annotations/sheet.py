@@ -82,5 +82,5 @@ def facts(metadata: str | None) -> str:
 
 
 def describe_more_texts(item: ShownItem) -> str:
-    """How many more texts of the key its sequence has, for reading; '' for none."""
+    """Say how many more texts of the key its sequence has, for reading; '' for none."""
     return f"{item.n_more} more in this sequence" if item.n_more else ""

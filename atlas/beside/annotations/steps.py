@@ -102,7 +102,7 @@ class MovedPatterns(NamedTuple):
 
 
 def move_patterns(patterns: Sequence[Pattern], before: Mapping[int, int], items: Iterable[ShownItem]) -> MovedPatterns:
-    """before: rank → id when the patterns were found; items: what the atlas shows now."""
+    """Move patterns to their items' present ranks. before: rank → id when the patterns were found; items: what the atlas shows now."""
     now = {item.rank: item.id for item in items}
     ranks = {item_id: rank for rank, item_id in reversed(now.items())}
     explained = {rank for pattern in patterns for rank in pattern.ranks}
@@ -187,7 +187,7 @@ def weights(con: duckdb.DuckDBPyConnection) -> str:
 
 
 def status(con: duckdb.DuckDBPyConnection) -> tuple[pl.DataFrame, list[tuple[str, Address, int]]]:
-    """One row per subject and annotator, and every item that the atlas no longer shows as it was annotated: (annotator, address, rank)."""
+    """Count annotations, one row per subject and annotator; list every item that the atlas no longer shows as it was annotated: (annotator, address, rank)."""
     stale = list(stale_items(con))
     counts = Counter((address.subject, annotator) for annotator, address, _ in stale)
     frame = fetch(con, STATUS)
@@ -196,7 +196,7 @@ def status(con: duckdb.DuckDBPyConnection) -> tuple[pl.DataFrame, list[tuple[str
 
 
 def stale_items(con: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, Address, int]]:
-    """Annotated items that the atlas no longer shows, or shows with another text. A new rank alone is no matter."""
+    """Yield annotated items that the atlas no longer shows, or shows with another text. A new rank alone does not matter."""
     kept = [(row[0], Address(*row[1:5]), row[5], row[6:]) for row in fetch_rows(con, KEPT_ITEMS)]
     now = read_shown_items(con, {address for _, address, _, _ in kept}, every=True)
     texts = {address: {(i.id, i.text_before, collapse_byte_pieces(i.token)) for i in items} for address, items in now.items()}

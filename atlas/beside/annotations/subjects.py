@@ -137,7 +137,7 @@ class Annotation:
 
 
 def sample(con: duckdb.DuckDBPyConnection, path: Path, subject: Subject, per_layer: int, seed: int, corpus: int | None) -> list[Address]:
-    """Of the atlas at `path` at most `per_layer` addresses of each layer, drawn by the md5 of seed and address: neither order nor reloading changes them.
+    """Draw at most `per_layer` addresses of each layer of the atlas at `path`, by the md5 of seed and address: neither order nor reloading changes them.
 
     Raises AtlasError if the atlas has none, or if it has several corpora and none is named.
     """

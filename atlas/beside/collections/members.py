@@ -55,7 +55,7 @@ def token(token_id: int) -> Member:
 
 
 def component(address: str | Neuron | Head) -> Member:
-    """'L3N17' or 'L3H7'. Raises AtlasError for what is no address."""
+    """Build the member for a component, given or as an address: 'L3N17' or 'L3H7'. Raises AtlasError for what is no address."""
     found = parse_address(address) if isinstance(address, str) else address
     return Member("neuron" if isinstance(found, Neuron) else "head", *found)
 

@@ -85,7 +85,7 @@ def insert(con: duckdb.DuckDBPyConnection, experiment_id: int, tables: "Mapping[
         try:
             insert_rows(con, f"experiments.{name}", rows, experiment_id=experiment_id)
         except (duckdb.ConstraintException, duckdb.ConversionException, duckdb.BinderException, duckdb.InvalidInputException) as error:
-            raise AtlasError(f"rows for the table {name} of experiments are not what it holds: {str(error).splitlines()[0]}") from error
+            raise AtlasError(f"these rows do not fit the table {name} of experiments: {str(error).splitlines()[0]}") from error
 
 
 def keep_texts(con: duckdb.DuckDBPyConnection, experiment_id: int, model: Model) -> None:

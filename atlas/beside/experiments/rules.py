@@ -56,7 +56,7 @@ def narrow_audit(audit: Audit, experiment_id: int) -> Audit:
 
 
 def arm_finding(con: duckdb.DuckDBPyConnection, experiment_id: int | None) -> Finding:
-    """Python's part: what an arm's JSON says is not SQL's to read."""
+    """Check what each arm's JSON says, which is Python's part: SQL is not to read it."""
     asked = {"experiment": experiment_id}
     rows: dict[tuple, list[dict[str, Any]]] = defaultdict(list)
     for experiment, arm, *row in fetch_rows(con, CHANGES, asked):
@@ -90,7 +90,7 @@ def fault(text: str, sha256: str, rows: list[dict[str, Any]]) -> str | None:
 
 
 def is_same_intervention(row: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    """Whether a row of arm_change is an intervention, whose canonical JSON no longer has the strength."""
+    """Tell whether a row of arm_change is the intervention `wanted`, whose canonical JSON no longer has the strength."""
     value, asked = row["value"], wanted["value"]
     is_value = value == asked if None in (value, asked) else isclose(value, asked, rel_tol=USED, abs_tol=USED_NEAR_ZERO)
     return is_value and all(row[name] == wanted[name] for name in COLUMNS if name != "value")

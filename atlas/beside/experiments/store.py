@@ -89,14 +89,14 @@ def find_unfinished(path: Path | str, row: Mapping[str, Any]) -> tuple[int, froz
 
 
 def find_same_begun(con: duckdb.DuckDBPyConnection, row: Mapping[str, Any]) -> list[int]:
-    """Experiments that were begun in the same way and have not ended, ascending."""
+    """Find the experiments that were begun in the same way and have not ended, ascending."""
     begun = con.execute(BEGUN, {name: row[name] for name in ALIKE}).fetchall()
     wanted = [json.loads(row[name]) for name in ("settings", "versions")]
     return [experiment_id for experiment_id, *found in begun if is_alike(found, wanted)]
 
 
 def is_alike(texts: list[str], wanted: list[Any]) -> bool:
-    """Whether JSON that somebody may have sent says what is wanted, which is never nested deeply."""
+    """Tell whether JSON that somebody may have sent says what is wanted, which is never nested deeply."""
     try:
         return [json.loads(text) for text in texts] == wanted
     except (ValueError, RecursionError):

@@ -69,7 +69,7 @@ class CorpusQueries:
 
 
 def queries(con: duckdb.DuckDBPyConnection, corpus_id: int, n: int, seed: int) -> CorpusQueries:
-    """At most n positions of a corpus that have a key and the model's prediction, by a hash of the seed. Raises AtlasError where none has both."""
+    """Draw at most n positions of a corpus that have a key and the model's prediction, by a hash of the seed. Raises AtlasError where none has both."""
     found = con.execute(QUERIES, {"corpus": corpus_id, "n": n, "seed": seed}).fetchnumpy()
     columns = list(found.values())
     if not len(columns[0]):
@@ -79,7 +79,7 @@ def queries(con: duckdb.DuckDBPyConnection, corpus_id: int, n: int, seed: int) -
 
 
 def text_numbers(con: duckdb.DuckDBPyConnection) -> tuple[np.ndarray, np.ndarray]:
-    """document_ids, ascending, and a number for each that is the same where the texts are: a document may be in two corpora."""
+    """List the document_ids, ascending, and for each a number that is the same where the texts are: a document may be in two corpora."""
     found = np.array(con.execute(TEXTS).fetchall(), np.int64).reshape(-1, 2)
     return found[:, 0], found[:, 1]
 

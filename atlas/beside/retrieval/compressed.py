@@ -60,14 +60,14 @@ def build_index(store: Store, bar: Progress) -> faiss.IndexIVFPQ:
 
 
 def sample_entries(store: Store) -> tuple[np.ndarray, int]:
-    """Every n-th entry, TRAINED_ON a list at most, [n, d_model] float32; and d_model."""
+    """Sample every n-th entry, at most TRAINED_ON per list, [n, d_model] float32; and give d_model."""
     step = -(-store.n_entries // (TRAINED_ON * LISTS))
     sample = np.concatenate([block.keys[-block.first % step :: step] for block in store.blocks()])
     return sample, sample.shape[1]
 
 
 def code_bytes(d_model: int) -> int:
-    """Parts that a key is cut into, a byte each: the most up to CODE_BYTES that divide it."""
+    """Choose how many parts a key is cut into, a byte each: the most up to CODE_BYTES that divide it."""
     return max(n for n in range(1, CODE_BYTES + 1) if d_model % n == 0)
 
 

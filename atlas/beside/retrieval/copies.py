@@ -95,7 +95,7 @@ def rolling_hashes(tokens: np.ndarray, documents: np.ndarray) -> np.ndarray:
 
 
 def mix_bits(x: np.ndarray) -> np.ndarray:
-    """splitmix64's finaliser: one bit changes half of the others."""
+    """Mix the bits of each number by splitmix64's finaliser: one bit changes half of the others."""
     with np.errstate(over="ignore"):
         x = (x + ODD) * np.uint64(0xBF58476D1CE4E5B9)
         x ^= x >> np.uint64(30)
@@ -104,7 +104,7 @@ def mix_bits(x: np.ndarray) -> np.ndarray:
 
 
 def is_same_text(of_queries: np.ndarray, of_neighbours: np.ndarray) -> np.ndarray:
-    """Whether the tokens up to each query [n] are those up to one of its neighbours [n, k], by their hashes; [n]."""
+    """Tell whether the tokens up to each query [n] are those up to one of its neighbours [n, k], by their hashes; [n]."""
     own = of_queries[:, None]
     return ((of_neighbours == own) & (own != 0)).any(1)
 

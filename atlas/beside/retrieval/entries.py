@@ -70,7 +70,7 @@ class Store:
             raise AtlasError(f"the keys of corpus {self.corpus_id} are {found_entries:,} where the atlas says {self.n_entries:,}: {AGAIN}")
 
     def blocks(self) -> Iterator[Block]:
-        """All entries, in blocks of BLOCK_BYTES."""
+        """Yield all entries, in blocks of BLOCK_BYTES."""
         first = 0
         for path, *_ in self.files:
             with pq.ParquetFile(path) as file:
@@ -84,7 +84,7 @@ class Store:
                         yield block
 
     def keys_at(self, position_ids: np.ndarray) -> np.ndarray:
-        """Keys of some positions, [n, d_model] float32 in their order. Raises AtlasError for one that is no entry."""
+        """Read the keys of some positions, [n, d_model] float32 in their order. Raises AtlasError for one that is no entry."""
         order = np.argsort(position_ids)
         found = np.concatenate([block.keys[np.isin(block.position_ids, position_ids, assume_unique=True)] for block in self.blocks()])
         if len(found) != len(position_ids):
@@ -102,7 +102,7 @@ ID_BYTES = 20
 
 
 def count_entries(path: Path, d_model: int) -> int:
-    """Entries of a file. Raises AtlasError for one that is no Parquet, has other columns than keys have, or row groups that are too large to be read."""
+    """Count the entries of a file. Raises AtlasError for one that is no Parquet, has other columns than keys have, or row groups too large to be read."""
     wanted = dict(zip(COLUMNS, (pa.int64(), pa.int64(), pa.int32(), pa.list_(pa.float16(), d_model)), strict=True))
     try:
         with pq.ParquetFile(path) as file:

@@ -39,7 +39,7 @@ class Shares(NamedTuple):
 
 
 def median_nearest(found: Neighbours) -> float:
-    """Median over the queries of the distance to the nearest entry. Raises AtlasError where nothing can be scaled by it."""
+    """Compute the median over the queries of the distance to the nearest entry. Raises AtlasError where nothing can be scaled by it."""
     nearest = found.distances[:, 0].astype(np.float64)
     if not np.isfinite(nearest).all():
         raise AtlasError(f"{int(np.isinf(nearest).sum())} of {len(nearest)} queries have no neighbour: every entry of the store is of their own text")
@@ -49,12 +49,12 @@ def median_nearest(found: Neighbours) -> float:
 
 
 def parameter_grid(most: int, median: float) -> list[tuple[int, float]]:
-    """Every k up to `most` with every temperature."""
+    """Pair every k up to `most` with every temperature."""
     return [(k, step * median) for k in sorted({*(k for k in KS if k < most), most}) for step in TEMPERATURES]
 
 
 def shares(found: Neighbours, next_token_ids: np.ndarray, settings: Sequence[tuple[int, float]]) -> list[Shares]:
-    """p_kNN of each k and temperature: of the nearest k, weights exp(-distance / T), summed over the neighbours that the same token follows."""
+    """Compute p_kNN for each k and temperature: of the nearest k, weights exp(-distance / T), summed over the neighbours that the same token follows."""
     each = zip(found.distances, found.next_token_ids, next_token_ids, strict=True)
     rows = [query_shares(distances, tokens, following, settings) for distances, tokens, following in each]
     columns = np.array(rows, np.float64).reshape(len(rows), len(settings), len(Shares._fields))
@@ -81,7 +81,7 @@ def query_shares(distances: np.ndarray, tokens: np.ndarray, following: int, sett
 
 
 def perplexities(surprisals: np.ndarray, probs: np.ndarray) -> np.ndarray:
-    """exp(mean -ln((1 - λ)·p_LM + λ·p_kNN)) for every λ of WEIGHTS, [21]; infinite where neither gives a token anything."""
+    """Compute exp(mean -ln((1 - λ)·p_LM + λ·p_kNN)) for every λ of WEIGHTS, [21]; infinite where neither gives a token anything."""
     with np.errstate(divide="ignore"):
         mixed = np.log((1 - WEIGHTS[:, None]) * np.exp(-surprisals.astype(np.float64)) + WEIGHTS[:, None] * probs)
     return np.exp(-mixed.mean(1))

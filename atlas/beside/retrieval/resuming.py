@@ -67,7 +67,7 @@ class Batches:
 
 
 def work_folder(atlas: Path, row: Mapping[str, object]) -> Path:
-    """Where the neighbours of a retrieval of that row are kept until it is. row: what is known before anything is looked for."""
+    """Give the folder where the neighbours of a retrieval are kept until it is kept itself. row: what is known of it before anything is looked for."""
     of = {name: value for name, value in row.items() if name != SAID}
     digest = hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()
     beside = RETRIEVALS.path(atlas)

@@ -176,7 +176,7 @@ def prediction_rows(each: PartNeighbours, grid: Sequence[tuple[int, float]], pre
 
 
 def neighbour_rows(each: PartNeighbours) -> pa.Table:
-    """Of the nearest MOST_KEPT of each query, those that there are."""
+    """Build a row for each of the nearest MOST_KEPT neighbours of each query, or for as many as there are."""
     of = Neighbours(*(column[:, :MOST_KEPT] for column in each.neighbours))
     rows, columns = np.nonzero(of.position_ids >= 0)
     return pa.table(
@@ -188,7 +188,7 @@ def neighbour_rows(each: PartNeighbours) -> pa.Table:
 
 
 def texts_of(con: duckdb.DuckDBPyConnection, tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
-    """Texts of the positions and tokens that other tables name."""
+    """Read the texts of the positions and tokens that other tables name."""
     of, predicted, near = (tables[name] for name in ("knn_query", "knn_prediction", "knn_neighbour"))
     positions = np.concatenate([of["position_id"].to_numpy(), near["neighbour_position_id"].to_numpy()])
     named = (of["next_token_id"], of["top_token_id"], predicted["top_token_id"], near["next_token_id"])

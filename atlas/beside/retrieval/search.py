@@ -104,7 +104,7 @@ def every_entry(store: Store, texts: Texts) -> Propose:
 
 
 def search_exactly(keys: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Distances and rows of the nearest keys, [n, k], nearest first; fewer where there are fewer."""
+    """Find the distances and rows of the nearest keys, [n, k], nearest first; fewer where there are fewer."""
     index = faiss.IndexFlatL2(keys.shape[1])
     index.add(keys)
     return index.search(np.ascontiguousarray(queries), min(k, len(keys)))
@@ -134,7 +134,7 @@ def select_nearest(store: Store, queries: Queries, candidates: np.ndarray, k: in
 
 
 def squared_distances(block: Block, entries: np.ndarray, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Squared L2 distance of each entry of a block to the query in the same place, [n] float32."""
+    """Compute the squared L2 distance of each entry of a block to the query in the same place, [n] float32."""
     step = max(1, PAIR_BYTES // (4 * queries.shape[1]))
     parts = [np.empty(0, np.float32)]
     for start in range(0, len(entries), step):

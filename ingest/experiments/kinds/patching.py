@@ -54,7 +54,7 @@ class Patching(Kind):
 
 
 def part(model: "Model", settings: Settings, place: int, pair: "tuple[ReadPrompt, ReadPrompt]", direction: str) -> Part:
-    """One pair, one way. Its clean prompt has an even prompt_id, the corrupted one the next."""
+    """Plan one pair in one direction. Its clean prompt has an even prompt_id, the corrupted one the next."""
     from ingest.acting.cells import cells_of
     from ingest.experiments.costs import cost_of_cells
 

@@ -74,7 +74,7 @@ class Suppression(Kind):
 
 
 def cost(assay: "SuppressionTrial", one: "PlannedArm") -> Cost:
-    """Self-debiasing reads and writes everything again after each description."""
+    """Compute the cost of an arm. Self-debiasing reads and writes everything again after each description."""
     from ingest.acting.suppression import SELF_DEBIASING
 
     times = 1 + len(assay.how.descriptions) * (one.way == SELF_DEBIASING)

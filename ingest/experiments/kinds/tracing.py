@@ -44,7 +44,7 @@ class Tracing(Kind):
 
 
 def part(model: "Model", settings: Settings, prompt_id: int, one: "ReadPrompt", deviation: float, seed: int) -> Part:
-    """All states of one prompt."""
+    """Plan the tracing of all states of one prompt."""
     from ingest.acting.cells import cells_of
     from ingest.experiments.costs import cost_of_cells
 

@@ -64,7 +64,7 @@ def compact(lake: Path, keep_hours: int, dry_run: bool) -> None:
 
 
 def numbers(text: str) -> set[int]:
-    """'0-3,11' as numbers. Raises AtlasError for anything else."""
+    """Parse numbers and ranges, such as '0-3,11'. Raises AtlasError for anything else."""
     found: set[int] = set()
     for part in text.split(","):
         ends = re.fullmatch(r"\s*([0-9]{1,5})\s*(?:-\s*([0-9]{1,5})\s*)?", part)

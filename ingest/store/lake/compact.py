@@ -59,17 +59,17 @@ def plan(path: Path) -> Planned:
 
 
 def size(con: duckdb.DuckDBPyConnection) -> tuple[int, int]:
-    """Files of all tables, and their bytes."""
+    """Count the files of all tables, and their bytes."""
     return int(con.execute(f"SELECT coalesce(sum(file_count), 0) FROM ducklake_table_info('{CATALOG}')").fetchall()[0][0]), lake_bytes(con)
 
 
 def waiting_folders(store: LakeStore) -> list[str]:
-    """Names of the folders of shards that wait."""
+    """List the folders of shards that wait, by name."""
     return [name.removesuffix("/manifest.json") for name in store.staging.manifests()]
 
 
 def old_files(store: LakeStore) -> dict[str, str]:
-    """Files that no snapshot needs any more: name → path as the catalogue has it, which may be a stranger's: those of other names are left out."""
+    """Find the files that no snapshot needs any more: name → path as the catalogue has it, which may be a stranger's: those of other names are left out."""
     with catalogue(store.lake) as session:
         found = session.execute(SCHEDULED).fetchall()
     names = {path: path if is_relative else store.place.name(path) for path, is_relative in found}
@@ -77,7 +77,7 @@ def old_files(store: LakeStore) -> dict[str, str]:
 
 
 def remove_old(store: LakeStore) -> int:
-    """How many were removed. The catalogue forgets them afterwards, so that a process that dies between leaves them to the next."""
+    """Remove the old files, and count them. The catalogue forgets them afterwards, so that a process that dies between leaves them to the next."""
     old = old_files(store)
     store.remove(old.keys())
     with catalogue(store.lake) as session:
@@ -86,13 +86,13 @@ def remove_old(store: LakeStore) -> int:
 
 
 def orphans(store: LakeStore) -> list[str]:
-    """Names of the lake's own files that belong to no snapshot and to no shard that waits."""
+    """List the lake's own files that belong to no snapshot and to no shard that waits, by name."""
     waiting = tuple(f"{folder}/" for folder in waiting_folders(store))
     return [name for name in unknown_files(store.con, store.place) if OWN.fullmatch(name) and not name.startswith(waiting)]
 
 
 def remove_orphans(store: LakeStore) -> int:
-    """How many were removed."""
+    """Remove the orphans, and count them."""
     left = orphans(store)
     store.remove(left)
     return len(left)

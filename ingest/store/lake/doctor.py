@@ -16,7 +16,7 @@ TWICE = "SELECT s.run_id, s.shard_id, count(*) FROM shard AS s GROUP BY ALL HAVI
 
 @contextmanager
 def lake_findings(path: Path, *, claims: bool = False) -> Iterator[Iterator[Finding]]:
-    """Everything that is wrong, one at a time, while the lake is this process's alone. Raises as `opened_lake`, and AtlasError if it cannot be reached."""
+    """Hold a lake for this process alone, and give all that is wrong, one at a time. Raises as `opened_lake`, and AtlasError if it cannot be reached."""
     with opened_lake(path, claims=claims) as store:
         yield findings(store, path)
 

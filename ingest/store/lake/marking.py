@@ -71,13 +71,13 @@ def refuse_unmarked(con: duckdb.DuckDBPyConnection, place: Place, path: Path, ow
 
 
 def unknown_files(con: duckdb.DuckDBPyConnection, place: Place) -> list[str]:
-    """Names of Parquet files in a place that no snapshot of its lake has. DuckLake lists them, and removes nothing."""
+    """List the names of Parquet files in a place that no snapshot of its lake has. DuckLake lists them, and removes nothing."""
     found = con.execute(f"CALL ducklake_delete_orphaned_files('{CATALOG}', cleanup_all => true, dry_run => true)").fetchall()
     return [name for (path,) in found if (name := place.name(path)) is not None]
 
 
 def strange_files(con: duckdb.DuckDBPyConnection, place: Place) -> list[str]:
-    """Names of files in a place of which nothing shows that its lake made them: the catalogue knows neither them nor their shard."""
+    """List the names of files in a place of which nothing shows that its lake made them: the catalogue knows neither them nor their shard."""
     files, unseen = place.files(), set(unknown_files(con, place))
     known = {name for name in files if OWN.fullmatch(name) and name.endswith(".parquet")} - unseen
     # a shard's file may be left out where its rows were there already

@@ -61,7 +61,7 @@ def identity(session: "Connection") -> str | None:
 
 
 def database(session: "Connection") -> str:
-    """Which database of which PostgreSQL a catalogue is: a dump of it that is restored, or a database made after it, has the same identity, and is another."""
+    """Tell which database of which PostgreSQL a catalogue is: a dump that is restored, or a database made after it, has the same identity, and is another."""
     import psycopg
 
     try:
@@ -258,7 +258,7 @@ def mark_of(own: str | None) -> str:
 
 
 def walk(system: fs.FileSystem, root: str) -> Iterator[str]:
-    """Paths of the files below a folder, those in it before those in folders of it. What a link leads to is not below."""
+    """Yield the paths of the files below a folder, those in it before those in folders of it. What a link leads to is not below."""
     folders = [root]
     while folders:
         files, more = entries(system, folders.pop(0))
@@ -267,7 +267,7 @@ def walk(system: fs.FileSystem, root: str) -> Iterator[str]:
 
 
 def entries(system: fs.FileSystem, folder: str) -> tuple[list[str], list[str]]:
-    """Paths of the files in a folder and of the folders in it, in order. On a disk a link is a file, wherever it leads."""
+    """List the paths of the files in a folder and of the folders in it, in order. On a disk a link is a file, wherever it leads."""
     if not isinstance(system, fs.LocalFileSystem):
         found = system.get_file_info(fs.FileSelector(folder, allow_not_found=True))
         is_folder = {f.path: f.type == fs.FileType.Directory for f in found}
@@ -284,7 +284,7 @@ def enclosing_folders(root: str) -> list[str]:
 
 
 def marks(system: fs.FileSystem, folder: str) -> list[str]:
-    """Paths of the marks in a folder."""
+    """List the paths of the marks in a folder."""
     try:
         found = system.get_file_info(fs.FileSelector(f"{folder.rstrip('/')}/{MARKS}", allow_not_found=True))
     except (PermissionError, NotADirectoryError):

@@ -40,7 +40,7 @@ def run_with_retries(opening: Callable[[], AbstractContextManager[LakeStore]], a
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether another attempt may go better. A PostgreSQL that is lost shows itself as almost any of DuckDB's errors, so these are those that it is not."""
+    """Tell whether another attempt may go better. A lost PostgreSQL shows itself as almost any of DuckDB's errors, so these are those that it is not."""
     if isinstance(error, Locked):
         # by a session of this process, which PostgreSQL does not know to be dead
         return whoami() in str(error)

@@ -37,7 +37,7 @@ TYPES = {
 
 
 def cast_columns(name: str, rows: pa.Table) -> pa.Table:
-    """Rows of a table with each number in its column's type. Raises AtlasError for one that the type does not hold."""
+    """Cast each number in the rows of a table to its column's type. Raises AtlasError for one that the type does not hold."""
     of = types(name)
     wanted = pa.schema([field.with_type(of.get(field.name, field.type)) for field in rows.schema])
     try:
@@ -68,7 +68,7 @@ class Storage:
         return system, f"{root}/shards"
 
     def write(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table], after: Sequence[Sequence[int]] = ()) -> Shard:
-        """Every attempt has a folder of its own, so that a worker thought dead cannot write into another's."""
+        """Write a shard. Every attempt has a folder of its own, so that a worker thought dead cannot write into another's."""
         with self.place.reach_filesystem():
             system, root = self.open_filesystem()
             folder = f"{root}/{run_id:03d}-{shard_id:05d}-{uuid4().hex[:12]}"
@@ -90,7 +90,7 @@ class Storage:
             return Shard(f"{self.lake.data}/shards/{folder.removeprefix(root + '/')}", **manifest)
 
     def manifests(self) -> list[str]:
-        """Names of all manifests, from the place on; what others call so deeper, or beside, is theirs."""
+        """List the names of all manifests, from the place on; what others call so deeper, or beside, is theirs."""
         return [name for name in self.place.files("shards") if name.endswith("/manifest.json") and OWN.fullmatch(name)]
 
     def waiting_shards(self) -> list[Shard]:
@@ -106,7 +106,7 @@ class Storage:
             raise damaged_shard_error(path, "its manifest cannot be read") from error
 
     def broken_manifests(self) -> list[tuple[str, str]]:
-        """Names of manifests of shards that cannot be loaded, each with why."""
+        """List the manifests of shards that cannot be loaded, by name, each with why."""
         found = []
         for name in self.manifests():
             try:

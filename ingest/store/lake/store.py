@@ -109,7 +109,7 @@ class LakeStore:
         self.con.execute(f"CALL ducklake_add_data_files('{CATALOG}', '{table}', '{escape_quotes(file)}', schema => '{schema}', allow_missing => true)")
 
     def count_known_rows(self, table: str, file: str) -> int:
-        """Rows of a file that the lake has."""
+        """Count the rows of a file that the lake has."""
         key = SHARED[table]
         first, last = self.con.execute(f"SELECT min({key}), max({key}) FROM read_parquet(?)", [file]).fetchall()[0]
         among = f"{key} BETWEEN {first} AND {last} AND {key} IN (SELECT {key} FROM read_parquet(?))"
@@ -125,7 +125,7 @@ class LakeStore:
             self.con.execute(f"CALL {CATALOG}.set_commit_message('{escape_quotes(whoami())}', '{PUBLISHED}')")
 
     def outdated_corpora(self) -> list[int]:
-        """Corpora whose merged statistics are not of all positions that the parts are of."""
+        """List the corpora whose merged statistics are not of all positions that the parts are of."""
         found: set[int] = set()
         for table, n in COUNTS.items():
             of_one = f"SELECT corpus_id, sum({n}) AS n FROM {{}}.{table} WHERE layer = 0 AND {UNITS[table]} = 0 GROUP BY corpus_id"
@@ -148,7 +148,7 @@ class LakeStore:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """One transaction of this term. Raises Locked if another process has begun a later one."""
+        """Open one transaction of this term. Raises Locked if another process has begun a later one."""
         try:
             with transaction(self.con):
                 changed = self.con.execute("UPDATE parts.committer SET n_commits = n_commits + 1 WHERE term = ?", [self.term]).fetchall()
@@ -163,7 +163,7 @@ class LakeStore:
 
 
 def is_away(error: duckdb.Error) -> bool:
-    """Whether the storage did not answer, rather than that a file is missing or broken."""
+    """Tell whether the storage did not answer, rather than that a file is missing or broken."""
     is_missing = getattr(error, "status_code", None) == HTTPStatus.NOT_FOUND or "No files found" in str(error)
     return isinstance(error, duckdb.IOException) and not is_missing
 
@@ -214,7 +214,7 @@ def close_unless_dead(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBP
 
 
 def is_dead(con: duckdb.DuckDBPyConnection) -> bool:
-    """Whether its database takes no more queries."""
+    """Tell whether the database of a connection takes no more queries."""
     try:
         con.execute("SELECT 1")
     except duckdb.Error as error:

@@ -45,7 +45,7 @@ def not_null(con: duckdb.DuckDBPyConnection, schema: str, table: str) -> set[str
 
 
 def create_table(con: duckdb.DuckDBPyConnection, schema: str, table: Table) -> None:
-    """One table with its comments, and in the order that compaction gives its files."""
+    """Create one table with its comments, and in the order that compaction gives its files."""
     nullable = {column.name for column in table.columns if column.nullable}
     columns = ", ".join(f'"{name}" {lake_type(kind)}{"" if name in nullable else " NOT NULL"}' for name, kind in column_types(table).items())
     con.execute(f"CREATE TABLE {CATALOG}.{schema}.{table.name} ({columns})")

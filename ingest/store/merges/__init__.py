@@ -31,7 +31,7 @@ class Part(NamedTuple):
 
 
 def parts(con: duckdb.DuckDBPyConnection, table: str, source: str) -> Iterator[Part]:
-    """All of `source`, rows of `table` in a table or subquery, in the order of an atlas, about ROWS_AT_ONCE rows each."""
+    """Yield all of `source`, rows of `table` in a table or subquery, in the order of an atlas, in parts of about ROWS_AT_ONCE rows each."""
     sql = f"SELECT t.corpus_id, t.layer, max(t.{UNITS[table]}) + 1 AS n_units, count(*) AS n_rows FROM {source} AS t GROUP BY ALL ORDER BY ALL"
     for corpus_id, layer, n_units, n_rows in con.execute(sql).fetchall():
         step = max(1, n_units * ROWS_AT_ONCE[table] // n_rows)
@@ -40,7 +40,7 @@ def parts(con: duckdb.DuckDBPyConnection, table: str, source: str) -> Iterator[P
 
 
 def merge_sql(table: str, source: str) -> str:
-    """SELECT over `source`, a table or subquery; its parameters are a Part's."""
+    """Write the SELECT that merges `source`, a table or subquery; its parameters are a Part's."""
     return f"WITH part AS ({WHOLE_LAYER.format(source)} AND {UNITS[table]} BETWEEN ? AND ?) FROM ({MERGES[table]})"
 
 

@@ -112,7 +112,7 @@ def values(where: str, given: object) -> list[Filling]:
         for each in require_list(where, given)
     ]
     if any(each.keys() != found[0].keys() for each in found):
-        raise AtlasError(f"{where}: all of its values must have the same parts: {', '.join(found[0]) or 'plain text'}")
+        raise AtlasError(f"{where}: every value must have the same parts as the first: {', '.join(found[0]) or 'plain text'}")
     return found
 
 
@@ -168,7 +168,7 @@ def mft(where: str, suite: str, name: str, test: Mapping[str, object], slots: Ma
 def direction(where: str, suite: str, name: str, test: Mapping[str, object], slots: Mapping[str, list[Filling]], _: int) -> Iterator[Item]:
     template, changed, continuation, way = texts_of(where, test, "template", "changed", "continuation", "expectation")
     if way not in ("up", "down"):
-        raise AtlasError(f"{where}: expectation {way!r}; there are up and down")
+        raise AtlasError(f"{where}: the expectation is {way!r}; it must be 'up' or 'down'")
     delta = threshold(where, test)
     for i, filling in enumerate(fillings(where, [template, changed, continuation], slots)):
         before, after, behind = (fill(text, filling) for text in (template, changed, continuation))

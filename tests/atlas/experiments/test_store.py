@@ -178,10 +178,10 @@ def test_a_removed_experiment_leaves_the_others_and_no_texts_of_its_own(path: Pa
         (lambda t: t.update(trace=t["arm"]), "experiments have no table trace; they have arm, arm_change"),
         (lambda t: t.update(token_text=t["arm"]), "experiments have no table token_text"),
         (lambda t: t["outcome"][0].update(loss=1.0), "the table outcome of experiments has no column loss; it has experiment_id, arm_id"),
-        (lambda t: t["prompt"][0].update(text=None), "rows for the table prompt of experiments are not what it holds: Constraint Error: NOT NULL"),
-        (lambda t: t["experiment"][0].update(status="guess"), "rows for the table experiment of experiments are not what it holds: Constraint Error: CHECK"),
-        (lambda t: t["experiment"][0].update(settings="no JSON"), "experiment of experiments are not what it holds: Conversion Error: Malformed JSON"),
-        (lambda t: [row.pop("role") for row in t["arm"]], "rows for the table arm of experiments are not what it holds: Constraint Error: NOT NULL"),
+        (lambda t: t["prompt"][0].update(text=None), "these rows do not fit the table prompt of experiments: Constraint Error: NOT NULL"),
+        (lambda t: t["experiment"][0].update(status="guess"), "these rows do not fit the table experiment of experiments: Constraint Error: CHECK"),
+        (lambda t: t["experiment"][0].update(settings="no JSON"), "do not fit the table experiment of experiments: Conversion Error: Malformed JSON"),
+        (lambda t: [row.pop("role") for row in t["arm"]], "these rows do not fit the table arm of experiments: Constraint Error: NOT NULL"),
     ],
 )  # fmt: skip
 def test_what_the_tables_do_not_hold_is_refused_and_nothing_changes(path: Path, spoil: Callable, said: str) -> None:
