@@ -54,7 +54,7 @@ def into(target: Path, position_id: int, reader: str, model: str, revision: str 
     from ingest.model.checks import check_attention
     from ingest.model.models import load_model
     from ingest.model.readers import ERASED, LOGIT, parse_reader, split_reader_input
-    from ingest.model.written import logit_by_writer
+    from ingest.model.virtual_heads import logit_by_writer
     from ingest.store.register import check_registered_model
 
     with closing(open_reader(target)) as con:

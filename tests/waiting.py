@@ -41,7 +41,7 @@ def child_at_statement(pid: int) -> int:
     def is_at_it() -> bool:
         for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
             fields = stat(int(child))
-            if fields and b"atlas.typed.sandboxed" in Path(f"/proc/{child}/cmdline").read_bytes() and int(fields[11]) > 2 * os.sysconf("SC_CLK_TCK"):
+            if fields and b"atlas.typed.sandbox_child" in Path(f"/proc/{child}/cmdline").read_bytes() and int(fields[11]) > 2 * os.sysconf("SC_CLK_TCK"):
                 found.append(int(child))
         return bool(found)
 

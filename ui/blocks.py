@@ -19,7 +19,7 @@ from atlas.notes import notes
 from atlas.questions import question
 from atlas.typed.nulls import without_value
 from schema.errors import AtlasError
-from ui import charts, data, links, listing, shown_numbers
+from ui import charts, data, links, listing, number_format
 from ui.data import Answer, source
 from ui.tray import collecting, figures
 
@@ -103,7 +103,7 @@ def grid(shown: pl.DataFrame, rows: pl.DataFrame, key: str, title: str, columns:
         if rows.height > listing.MOST:
             st.text(f"The first {listing.MOST:,} of {rows.height:,} rows; files have all.")
         return
-    formats = shown_numbers.formats(shown)
+    formats = number_format.formats(shown)
     st.dataframe(
         readable(shown),
         key=key,
@@ -128,7 +128,7 @@ def readable(frame: pl.DataFrame) -> pl.DataFrame:
             pl.Series(c, [None if v is None else cut_cell(" · ".join(cell(t) for t in v[:LONGEST_CELL] if t is not None)) for v in frame[c]], dtype=pl.String)
             for c in lists
         ),
-        *(pl.Series(c, shown_numbers.format_lists(frame[c]), dtype=pl.String) for c in frame.columns if is_numbers(frame.schema[c])),
+        *(pl.Series(c, number_format.format_lists(frame[c]), dtype=pl.String) for c in frame.columns if is_numbers(frame.schema[c])),
     )
 
 

@@ -6,7 +6,7 @@ from html import escape
 import polars as pl
 
 from atlas.address import Head
-from ui import links, shown_numbers
+from ui import links, number_format
 
 MOST = 300
 """Rows shown; files have all."""
@@ -42,7 +42,7 @@ def table(shown: pl.DataFrame, leads: list[Named], title: str, meanings: Mapping
     pairs = earlier(shown) if kind == "head" else None
     # the name of a component says both numbers
     shown = shown.drop([c for c in ("layer", kind, "from_layer", "from_head") if kind != "position" and c in shown.columns])
-    cells = {c: shown_numbers.cells(shown[c], str) for c in shown.columns}
+    cells = {c: number_format.cells(shown[c], str) for c in shown.columns}
     own = next((c for c in cells if [*map(str, shown[c])] == [lead[0] if lead else "" for lead in leads]), None)
     if own is None:
         cells = {kind: [lead[0] if lead else "" for lead in leads], **({"reads": [str(pair) for pair in pairs]} if pairs else {}), **cells}

@@ -11,7 +11,7 @@ from atlas.arguments import bind
 from atlas.questions import Parameter, Question, question, questions
 from atlas.statement import statement
 from schema.errors import AtlasError
-from ui import asked, blocks, charts, data, shown_numbers
+from ui import address_widgets, blocks, charts, data, number_format
 from ui.running import LIMITS, MAX_ROWS, result
 
 PAGE, KEPT = 100, 20
@@ -115,7 +115,7 @@ def show(sql: str) -> None:
         blocks.failure(error)
         return
     remember(sql)
-    st.text(f"{shown_numbers.format_count(frame.height, 'row')}{f'; there are more, and only the first {MAX_ROWS:,} are shown' if is_truncated else ''}")
+    st.text(f"{number_format.format_count(frame.height, 'row')}{f'; there are more, and only the first {MAX_ROWS:,} are shown' if is_truncated else ''}")
     if frame.is_empty():
         a = data.atlas()
         if why := explain_empty_statement(a.con, a.path, sql):
@@ -125,7 +125,7 @@ def show(sql: str) -> None:
     page = st.pagination(n_pages, key="page") if n_pages > 1 else 1
     answer = data.Answer(title_of(sql), frame, sql)
     blocks.table(answer, "result", rows=slice((page - 1) * PAGE, page * PAGE))
-    if asked.ask_toggle("Chart", "chart", False):
+    if address_widgets.ask_toggle("Chart", "chart", False):
         draw(answer, hint(sql))
 
 
@@ -157,8 +157,8 @@ def draw(answer: data.Answer, proposed: tuple[str, list[str]]) -> None:
     names = answer.frame.columns
     x, y = [*(c for c in columns if c in names), *(c for c in names if c not in columns), names[-1]][:2]
     with st.container(horizontal=True):
-        kind = asked.ask_option("Kind", "kind", charts.KINDS, kind if kind in charts.KINDS else charts.KINDS[0])
-        x, y = (asked.ask_option(label, key, names, column, changes=True) for label, key, column in (("Across", "x", x), ("Up", "y", y)))
+        kind = address_widgets.ask_option("Kind", "kind", charts.KINDS, kind if kind in charts.KINDS else charts.KINDS[0])
+        x, y = (address_widgets.ask_option(label, key, names, column, changes=True) for label, key, column in (("Across", "x", x), ("Up", "y", y)))
         words = [c for c in names if answer.frame.schema[c] == pl.String and c != x]
-        colour = asked.ask_option("Colour", "colour", words, words[0], changes=True) if words else None
+        colour = address_widgets.ask_option("Colour", "colour", words, words[0], changes=True) if words else None
     blocks.figure(charts.two_columns(answer.frame, kind, x, y, colour), answer, "result-chart")

@@ -26,7 +26,7 @@ def command(target: Path, store: int, tune: int, test: int, queries: int, k: int
     atlas ask knn_result --db smollm2.duckdb
     """
     from atlas.api import Atlas
-    from atlas.beside.retrieval.asked import Retrieval
+    from atlas.beside.retrieval.corpus_queries import Retrieval
     from atlas.export import formats
     from schema.errors import AtlasError
 

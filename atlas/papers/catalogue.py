@@ -6,7 +6,7 @@ from atlas.papers.geva2022 import GEVA2022
 from atlas.papers.geva2023 import GEVA2023
 from atlas.papers.khandelwal2020 import KHANDELWAL2020
 from atlas.papers.meng2022 import MENG2022
-from atlas.papers.probed import CLARK2019, HEWITT_LIANG2019, HEWITT_MANNING2019, VOITA_TITOV2020
+from atlas.papers.probe_papers import CLARK2019, HEWITT_LIANG2019, HEWITT_MANNING2019, VOITA_TITOV2020
 
 PROBED = (HEWITT_LIANG2019, HEWITT_MANNING2019, VOITA_TITOV2020, CLARK2019)
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from atlas.cursors import fetch_rows
 from atlas.papers.exit_classifiers import CLUSTER_CLASSIFIERS, STATE_CLASSIFIERS, first_exit, indicator
-from atlas.papers.traced import Examples, read_examples
+from atlas.papers.traced_arrays import Examples, read_examples
 from schema.errors import AtlasError
 from schema.terms import CLUSTER_SPACES
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from atlas.papers.traced import Examples
+from atlas.papers.traced_arrays import Examples
 
 STRENGTH = 0.01
 """Inverse of the penalty's weight: scikit-learn's own 1.0 does not converge on so few examples. Of 1, 0.1 and 0.01 the one with the most accurate

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from atlas.papers import charts
-from atlas.papers.experimented import knockouts
+from atlas.papers.experiment_rows import knockouts
 from atlas.papers.items import Item, Paper
 from atlas.papers.meng2022 import NOT_SAID
 from atlas.papers.words import describe_count

@@ -4,7 +4,7 @@ import polars as pl
 
 from atlas.export.visible import visible_line
 from atlas.papers import meng2022_charts as charts
-from atlas.papers.experimented import averages, trace_of
+from atlas.papers.experiment_rows import averages, trace_of
 from atlas.papers.items import Item, Paper
 from atlas.papers.words import describe_count, number
 from atlas.questions import question

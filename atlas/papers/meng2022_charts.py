@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from atlas.papers import charts
-from atlas.papers.experimented import SITES
+from atlas.papers.experiment_rows import SITES
 from atlas.papers.labels import label
 from schema.terms import TOKEN_ROLES
 

@@ -1,7 +1,7 @@
 """Run what a stranger typed in a process of its own, which is killed at its limits of time, memory and bytes.
 
 DuckDB looks at interrupts between vectors only, and counts its buffers and not what a function allocates; the kernel holds this process to both.
-The process opens the atlas by itself (atlas/typed/sandboxed.py), answers one statement and ends.
+The process opens the atlas by itself (atlas/typed/sandbox_child.py), answers one statement and ends.
 """
 
 import json
@@ -32,7 +32,7 @@ PIECE = 1 << 20
 
 Process = subprocess.Popen[bytes]
 
-PROGRAM = "import sys; sys.path.append(sys.argv[1]); from atlas.typed.sandboxed import main; main()"
+PROGRAM = "import sys; sys.path.append(sys.argv[1]); from atlas.typed.sandbox_child import main; main()"
 
 FRUGAL = {"MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system"}
 """Else glibc takes address space for each thread, and Arrow a gigabyte of it at once."""

@@ -8,8 +8,8 @@ import torch
 
 from ingest.acting.answers import Answer, Prompt, answer_logits, is_top, with_runner_up
 from ingest.acting.facts import answer_tokens, tokens_within
-from ingest.experiments.asked import SubjectPrompt
 from ingest.experiments.base import ExperimentContext
+from ingest.experiments.prompt_types import SubjectPrompt
 from ingest.live.prompt import cut_prompt
 from ingest.model.models import Model
 from ingest.text.sequences import Sequence as Tokens

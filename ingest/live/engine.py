@@ -86,7 +86,7 @@ class Engine:
         tell = limit_time(LONGEST, tell)
         from ingest.acting.generation import require_room
         from ingest.live.apart import PredictionAttribution
-        from ingest.live.continuing import generation_table
+        from ingest.live.continuation_rows import generation_table
         from ingest.live.outcomes import outcome_tables
         from ingest.live.prompt import copy_prompt_per_arm, cut_prompt, prompt_tables, require_few
         from ingest.live.record import arm_tables, record_tables

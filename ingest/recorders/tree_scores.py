@@ -33,7 +33,7 @@ def found_edges(heads: np.ndarray, before: np.ndarray) -> np.ndarray:
 
 
 def renumber_heads(heads: np.ndarray, is_out: np.ndarray) -> np.ndarray:
-    """Number the heads [n] anew among the words that stay, -1 for one that is out."""
+    """Renumber the heads [n] among the words that stay, -1 for one that is out."""
     number = np.cumsum(~is_out) - 1
     kept = heads[~is_out]
     return np.where((kept >= 0) & ~is_out[kept], number[kept], -1)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import atlas
-from atlas.papers.traced import read_examples
+from atlas.papers.traced_arrays import read_examples
 from tests.exact.checks import Case
 from tests.exact.crafted import ask, same, softmax, telling, value_scores
 

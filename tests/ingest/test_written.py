@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ingest.model.readers import LOGIT, Reader
-from ingest.model.written import logit_by_writer
+from ingest.model.virtual_heads import logit_by_writer
 from tests.exact.heads_reference import Heads
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.parts_oracle import Oracle
@@ -20,7 +20,7 @@ TOKENS = token_batch(1, 9, seed=2)[0]
 @pytest.mark.parametrize("model_type", FAMILIES)
 def test_a_heads_logit_is_the_sum_of_what_it_moves_of_each_that_wrote_before(model_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # sources in more than one chunk
-    monkeypatch.setattr("ingest.model.written.AT_ONCE", 4)
+    monkeypatch.setattr("ingest.model.virtual_heads.AT_ONCE", 4)
     model = eager_model(model_type)
     oracle, heads = Oracle(model), Heads(model.hf)
     taken = oracle.take(TOKENS)

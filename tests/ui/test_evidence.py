@@ -17,7 +17,7 @@ from tests.atlas.experiments.tiny_experiments import write_tiny_experiments
 from tests.atlas.retrieval.tiny_retrievals import write_tiny_retrievals
 from tests.atlas.tiny_suites import add_suites
 from tests.ui.conftest import Visit, htmls, read, tables, text_of
-from ui.evidence import acted, experiments, measured, pictures
+from ui.evidence import experiments, intervention_sentences, measurement_sentences, pictures
 from ui.evidence.room import HEADINGS
 from ui.evidence.topics import TOPICS
 
@@ -78,15 +78,15 @@ def test_every_topic_answers_its_questions_in_sentences(visit: Visit, whole: Pat
 
 def test_paradigms_of_one_name_have_a_bar_each() -> None:
     frame = pl.DataFrame({"suite": ["a", "a", "b"], "kind": ["pair", "pair", "mft"], "paradigm": [None, "order", "order"], "accuracy": [0.7, 0.9, 0.4]})
-    found = measured.select_paradigms(frame)
+    found = measurement_sentences.select_paradigms(frame)
     assert found["paradigm"].to_list() == ["b (mft): order", "a (pair): order"]
     assert found["accuracy"].to_list() == [0.4, 0.9]
 
 
 def test_parts_of_several_corpora_have_names_of_their_own() -> None:
     frame = pl.DataFrame({"corpus_id": [0, 0, 3], "part": ["all", "test", "all"]})
-    assert measured.name_parts(frame)["part"].to_list() == ["all of corpus 0", "test of corpus 0", "all of corpus 3"]
-    assert measured.name_parts(frame.head(2))["part"].to_list() == ["all", "test"]
+    assert measurement_sentences.name_parts(frame)["part"].to_list() == ["all of corpus 0", "test of corpus 0", "all of corpus 3"]
+    assert measurement_sentences.name_parts(frame.head(2))["part"].to_list() == ["all", "test"]
 
 
 def test_what_carries_a_difference_is_told_by_token_and_layer() -> None:
@@ -100,10 +100,10 @@ def test_what_carries_a_difference_is_told_by_token_and_layer() -> None:
         ]
     )
     both = pl.concat([frame.with_columns(prompt=pl.lit(0), from_prompt=pl.lit(1), effect=pl.lit(1.0)), frame], how="vertical_relaxed")
-    said = acted.describe_patching(both)
+    said = intervention_sentences.describe_patching(both)
     assert "carries half of it or more up to layer 5; at the last token from layer 7; of updates attn_out of layer 6 at ␣of carries most (0.50)." in said
     assert "none of its states carries half of it; of updates" not in said
-    assert acted.describe_patching(frame.filter(effect=0.1)).count("none of its states carries half of it") == 1
+    assert intervention_sentences.describe_patching(frame.filter(effect=0.1)).count("none of its states carries half of it") == 1
     assert json.loads(pictures.draw_patching(both).to_json())["height"] >= 2 * 11
 
 
@@ -115,7 +115,7 @@ def test_what_a_stranger_kept_of_a_patching_is_drawn_as_far_as_it_can_be() -> No
     frame = cells.join(tokens, how="cross").with_columns(
         prompt=1, from_prompt=0, from_token=pl.lit(None, pl.String), effect=pl.lit(0.5), total_effect=pl.lit(1.0), logit_difference=pl.lit(0.0)
     )
-    said = acted.describe_patching(frame)
+    said = intervention_sentences.describe_patching(frame)
     assert said.endswith(" The picture has the first 256 of its 300 tokens.") and len(said) < 1000
     chart = pictures.draw_patching(frame)
     # 5,376 cells are more than Altair's own limit
@@ -136,10 +136,12 @@ def test_no_more_prompts_of_a_saliency_are_offered_than_can_be_listed(monkeypatc
 def test_of_saliency_what_takes_away_and_a_sum_that_is_far_off_are_said() -> None:
     row = {"method": "integrated_gradients", "score": "logprob", "baseline": "<s>", "explained": 3.0, "sum": 1.5, "completeness_error": 0.5}
     frame = pl.DataFrame([{**row, "is_complete": False, "index": i, "token": f" t{i}", "attribution": a} for i, a in enumerate((1.0, 2.5, -2.0, None))])
-    said = acted.describe_saliency(frame)
+    said = intervention_sentences.describe_saliency(frame)
     assert "␣t1 adds most (+2.50) and ␣t2 takes away most (−2.00); all sum to +1.50 of the +3.00" in said
     assert said.endswith("The sum is off by 50.0%, too much to go by.")
-    assert "to the log probability of the answer no token adds any; all sum" in acted.describe_saliency(frame.with_columns(attribution=pl.lit(0.0)))
+    assert "to the log probability of the answer no token adds any; all sum" in intervention_sentences.describe_saliency(
+        frame.with_columns(attribution=pl.lit(0.0))
+    )
     drawn = pictures.draw_attributions(frame)
     assert drawn.data["name"].to_list() == ["0 ␣t0", "1 ␣t1", "2 ␣t2"]
 
@@ -235,6 +237,8 @@ def test_what_does_not_exist_is_said(visit: Visit, tiny: Path, query: dict[str, 
 
 
 def test_a_sentence_names_few_kinds_of_experiment_and_none_at_length() -> None:
-    said = acted.describe_experiments(pl.DataFrame({"kind": ["tracing", "tracing", "x\x1b[31m" + "y" * 1000, *(f"kind{i}" for i in range(20))]}))
+    said = intervention_sentences.describe_experiments(
+        pl.DataFrame({"kind": ["tracing", "tracing", "x\x1b[31m" + "y" * 1000, *(f"kind{i}" for i in range(20))]})
+    )
     assert said.startswith("23 experiments beside this atlas: 2 of tracing, ") and said.endswith(", and more of 14 other kinds.")
     assert "\x1b" not in said and len(said) < 400

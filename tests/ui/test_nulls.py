@@ -11,7 +11,7 @@ from schema.open import store
 from tests.ui.conftest import Visit, text_of
 from ui import blocks
 from ui.component import front
-from ui.evidence import measured, room
+from ui.evidence import measurement_sentences, room
 from ui.map.labels import names
 
 
@@ -52,8 +52,10 @@ def test_a_name_on_the_map_is_made_of_the_tokens_that_have_text() -> None:
 def test_a_probe_whose_numbers_are_missing_is_not_the_best() -> None:
     known = {"site": "resid_post", "layer": 1, "accuracy": 0.75, "selectivity": 0.5, "type_accuracy": 0.5, "untrained_accuracy": 0.25, "n_test": 8}
     lost = {**dict.fromkeys(known), "site": "resid_post", "layer": 0}
-    assert measured.describe_probes(pl.DataFrame([lost, known])).startswith("Best at resid_post of layer 1: 75.0% of 8 words;")
-    assert measured.describe_probes(pl.DataFrame([lost, lost], schema=pl.DataFrame([known]).schema)).startswith("Best at resid_post of layer 0: – of – words;")
+    assert measurement_sentences.describe_probes(pl.DataFrame([lost, known])).startswith("Best at resid_post of layer 1: 75.0% of 8 words;")
+    assert measurement_sentences.describe_probes(pl.DataFrame([lost, lost], schema=pl.DataFrame([known]).schema)).startswith(
+        "Best at resid_post of layer 0: – of – words;"
+    )
 
 
 @pytest.mark.first_cases(3)

@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from schema.open import store
 from tests.ui.conftest import Visit, htmls, text_of
-from ui.prediction import charts, who
+from ui.prediction import charts, contributors
 from ui.tokens import shade
 
 NASTY = "<script>alert(1)</script> *a* :red[b] $x$"
@@ -111,7 +111,7 @@ def test_the_waterfall_goes_down_to_the_stored_logit_of_each_token_and_of_one_ov
 
 @pytest.mark.parametrize("against", [{}, {"against": " sat"}])
 def test_the_parts_that_are_summed_in_one_open_one_by_one(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch, against: dict[str, str]) -> None:
-    monkeypatch.setattr(who, "N_PARTS", 2)
+    monkeypatch.setattr(contributors, "N_PARTS", 2)
     app = visit(tiny, "prediction", position="8", **against)
     # of the eight parts two stand by themselves
     opens = re.search(r'<th scope="row"><a href="([^"]+)">6 other parts</a></th>', html_of(app))

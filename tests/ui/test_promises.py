@@ -18,7 +18,7 @@ from ui.component import head, neuron
 from ui.evidence import experiments, pictures
 from ui.evidence.topics import TOPICS
 from ui.map.room import MOST_POINTS
-from ui.prediction import address, live, opened, traces, who
+from ui.prediction import address, contributors, layer_detail, live, traces
 from ui.tray import collecting, figures
 
 DOC = (Path(__file__).parents[2] / "docs" / "pages.md").read_text(encoding="utf-8")
@@ -35,8 +35,8 @@ WORDS = {2: "two", 3: "three", 4: "four", 5: "five", 8: "eight", 10: "ten", 20: 
         f"of more than {collecting.MOST_TICKED}, all are added",
         f"A part of the map with more than {MOST_POINTS:,} points",
         f"kept while the tab is open, {figures.MOST} at most",
-        f"the {WORDS[who.N_PARTS]} largest stand by themselves",
-        f"its neurons among the {WORDS[opened.ALL_NEURONS]} that move",
+        f"the {WORDS[contributors.N_PARTS]} largest stand by themselves",
+        f"its neurons among the {WORDS[layer_detail.ALL_NEURONS]} that move",
         f"the {WORDS[live.N_TOKENS]} likeliest tokens",
         f"at most {address.MOST_PROMPT} characters and {address.MOST_SWITCHES} switches",
         f"waits at most {WORDS[int(traces.PATIENCE / 60)]} minutes",

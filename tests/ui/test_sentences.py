@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from ui.evidence import measured, sentences
+from ui.evidence import measurement_sentences, sentences
 
 
 def heads(*values: tuple[float, float]) -> pl.DataFrame:
@@ -31,17 +31,19 @@ def test_events_that_there_are_none_of_are_most_in_no_layer() -> None:
 
 def test_a_relation_that_no_head_follows_is_followed_by_none() -> None:
     row = {"layer": 1, "head": 2, "relation": "nsubj", "accuracy": 0.3, "offset_accuracy": 0.4, "gain": -0.1}
-    assert measured.describe_relations(pl.DataFrame([row])).startswith(
+    assert measurement_sentences.describe_relations(pl.DataFrame([row])).startswith(
         "No head follows a relation more often than the best fixed offset; L1H2 comes nearest, with nsubj: 30.0% instead of 40.0%. Of 1 relation"
     )
-    assert measured.describe_relations(pl.DataFrame([{**row, "accuracy": 0.5, "gain": 0.1}])).startswith(
+    assert measurement_sentences.describe_relations(pl.DataFrame([{**row, "accuracy": 0.5, "gain": 0.1}])).startswith(
         "L1H2 follows nsubj furthest above the best fixed offset: 50.0%"
     )
 
 
 def test_a_probe_that_only_memorises_is_above_nothing() -> None:
     row = {"site": "resid_post", "layer": 1, "accuracy": 0.5, "n_test": 10, "type_accuracy": 0.4, "untrained_accuracy": 0.3}
-    assert measured.describe_probes(pl.DataFrame([{**row, "selectivity": -0.02}])).endswith(
+    assert measurement_sentences.describe_probes(pl.DataFrame([{**row, "selectivity": -0.02}])).endswith(
         "Nowhere above what a probe memorises; at layer 1 nearest to it, by -2.0%."
     )
-    assert measured.describe_probes(pl.DataFrame([{**row, "selectivity": 0.02}])).endswith("Furthest above what a probe memorises at layer 1, by 2.0%.")
+    assert measurement_sentences.describe_probes(pl.DataFrame([{**row, "selectivity": 0.02}])).endswith(
+        "Furthest above what a probe memorises at layer 1, by 2.0%."
+    )

@@ -175,13 +175,13 @@ def test_texts_grids_and_charts_go_to_the_tray_and_come_out_as_files(tiny: Path,
 
 
 def test_a_grid_and_a_passage_are_drawn_from_the_rows_that_are_shown(tiny: Path) -> None:
-    from ui.tray import drawn
+    from ui.tray import drawings
 
     with atlas.open(tiny) as a:
-        svg, latex = drawn.grid(a.prediction_trace(2), a.position_events(2))
+        svg, latex = drawings.grid(a.prediction_trace(2), a.position_events(2))
         n_cells = a.prediction_trace(2).height
     assert svg.count("<rect") == n_cells + 1 and latex == ""
-    svg, latex = drawn.reading(pl.DataFrame({"token": ["The", " cat"], "surprisal": [None, 6.0]}), 12.0)
+    svg, latex = drawings.reading(pl.DataFrame({"token": ["The", " cat"], "surprisal": [None, 6.0]}), 12.0)
     # half of the way to the end of the scale, and no frame: a passage has no peak
     assert svg.count('fill="rgb(248, 209, 160)"') == 1 and "stroke-width" not in svg
     assert r"\colorbox[RGB]{248,209,160}" in latex and "fcolorbox" not in latex

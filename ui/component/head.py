@@ -8,7 +8,7 @@ import streamlit as st
 
 from atlas.address import Head
 from atlas.papers.charts import OKABE_ITO
-from ui import asked, blocks, charts, data, links
+from ui import address_widgets, blocks, charts, data, links
 from ui.component import choosing, front, panels
 
 TABS = {
@@ -59,7 +59,7 @@ def tokens(where: Head) -> None:
 
 def composition(where: Head) -> None:
     """Show which heads it reads, and which read it."""
-    kind = asked.ask_word("Through what the later head reads", "kind", ["k", "q", "v"])
+    kind = address_widgets.ask_word("Through what the later head reads", "kind", ["k", "q", "v"])
     for column, heading, name in zip(st.columns(2), ("Reads from", "Read by"), ("composition_into", "composition_from"), strict=True):
         with column:
             st.header(heading, anchor=False)

@@ -9,10 +9,10 @@ import streamlit as st
 from atlas.address import Neuron
 from atlas.ranges import select_traced
 from schema.terms import PRECEDING, PRECEDING_RANKS
-from ui import asked, blocks, charts, data, links, tokens
+from ui import address_widgets, blocks, charts, data, links, tokens
 from ui.component import annotating, choosing, front, panels
 from ui.prediction.address import MOST_PROMPT
-from ui.tray import drawn
+from ui.tray import drawings
 
 WIDTHS = {"narrow": 5, "snippet": 16, "wide": 64}
 """Name → tokens shown before the trigger."""
@@ -41,7 +41,7 @@ def triggers(where: Neuron, width: int, per_sequence: int | None) -> None:
                 blocks.explain_empty("No triggers: this corpus has not been swept.", "atlas ingest NAME.duckdb --model … --corpus …")
                 continue
             st.html("".join(tokens.trigger(row, largest, prediction(row, traced)) for row in answer.frame.iter_rows(named=True)))
-            blocks.take_away(answer, f"triggers-{tail}", drawn=partial(drawn.triggers, answer.frame, largest))
+            blocks.take_away(answer, f"triggers-{tail}", drawn=partial(drawings.triggers, answer.frame, largest))
 
 
 def prediction(row: Mapping[str, Any], traced: Container[int]) -> str:
@@ -88,8 +88,8 @@ def glance(where: Neuron) -> None:
 
 def all_texts(where: Neuron) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        width = asked.ask_word("Tokens before the trigger", "context", list(WIDTHS), default="snippet")
-        is_every = asked.ask_toggle("Every text of a sequence", "every", False)
+        width = address_widgets.ask_word("Tokens before the trigger", "context", list(WIDTHS), default="snippet")
+        is_every = address_widgets.ask_toggle("Every text of a sequence", "every", False)
     triggers(where, WIDTHS[width], None if is_every else 1)
 
 

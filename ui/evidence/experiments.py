@@ -7,7 +7,7 @@ import streamlit as st
 
 from atlas.papers import geva2022_charts, geva2023, meng2022_charts
 from ui import data
-from ui.evidence import acted, pictures
+from ui.evidence import intervention_sentences, pictures
 from ui.evidence.topic import Choice, Panel, Topic
 
 MOST_PROMPTS = 1_000
@@ -41,21 +41,21 @@ TOPIC = Topic(
         Choice("experiment", "suppression", "Suppression", partial(list_finished, "suppression"), of="geva2022_table5"),
     ),
     panels=(
-        Panel("experiment_summary", ("experiment",), acted.describe_experiments),
-        Panel("indirect_effects", ("tracing",), acted.describe_tracing, meng2022_charts.average),
+        Panel("experiment_summary", ("experiment",), intervention_sentences.describe_experiments),
+        Panel("indirect_effects", ("tracing",), intervention_sentences.describe_tracing, meng2022_charts.average),
         Panel(
             "patching",
             ("patching",),
-            acted.describe_patching,
+            intervention_sentences.describe_patching,
             pictures.draw_patching,
             ("prompt", "from_prompt", "site", "layer", "index", "token", "from_token", "effect", "logit_difference", "total_effect"),
             if_empty="No state was put in.",
         ),
-        Panel("knockout", ("knockout",), acted.describe_knockout, geva2023.curves),
+        Panel("knockout", ("knockout",), intervention_sentences.describe_knockout, geva2023.curves),
         Panel(
             "saliency",
             ("saliency",),
-            acted.describe_saliency,
+            intervention_sentences.describe_saliency,
             pictures.draw_attributions,
             ("method", "score", "baseline", "index", "token", "attribution", "explained", "completeness_error", "is_complete"),
             rows=50,
@@ -64,7 +64,7 @@ TOPIC = Topic(
         Panel(
             "geva2022_table5",
             ("suppression",),
-            acted.describe_suppression,
+            intervention_sentences.describe_suppression,
             geva2022_charts.table5,
             ("name", "role", "scorer", "decoding", "n_continuations", "over", "over_change", "over_low", "over_high", "perplexity", "distinct_2"),
         ),

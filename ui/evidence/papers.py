@@ -16,7 +16,7 @@ from atlas.papers.printed import comparison, cut_note, printed_table, setting_of
 from atlas.ranges import check_arguments
 from atlas.statement import statement
 from schema.errors import AtlasError
-from ui import asked, blocks, data
+from ui import address_widgets, blocks, data
 from ui.snapshot import Snapshot
 
 TABLES = {"LaTeX": "tex", "Markdown": "md", "CSV": "csv", "Parquet": "parquet"}
@@ -38,8 +38,8 @@ def room() -> None:
 def choose_paper() -> tuple[Paper, int | None]:
     """Ask for the paper and the corpus_id, None for none chosen; beneath, show what paper it is and what it is compared with."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        paper = PAPERS[asked.ask_word("Paper", "paper", list(PAPERS), on_change=begin_anew)]
-        corpus = asked.ask_corpus(of_one_text=any(item.is_of_one_text for item in paper.items))
+        paper = PAPERS[address_widgets.ask_word("Paper", "paper", list(PAPERS), on_change=begin_anew)]
+        corpus = address_widgets.ask_corpus(of_one_text=any(item.is_of_one_text for item in paper.items))
     check_arguments(data.atlas().con, {"corpus": corpus})
     st.text(f"{paper.citation}\n{paper.note}")
     st.text(setting_of(data.atlas().con, corpus))
@@ -61,7 +61,7 @@ def choose_item(paper: Paper, corpus: int | None) -> Item:
     absent = reasons(data.current_snapshot(), paper.name, corpus)
     items = names(paper)
     lines = {name: f"{item.place}: {item.heading}{' (not here)' if absent[item.name] else ''}" for name, item in items.items()}
-    return items[asked.ask_from_list("Item", "item", lines)]
+    return items[address_widgets.ask_from_list("Item", "item", lines)]
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
@@ -110,7 +110,7 @@ def choose_threshold(item: Item) -> float | None:
     default = item.arguments({}).get("threshold")
     if not isinstance(default, float):
         return None
-    threshold = asked.ask_number("Threshold (logits)", "threshold", default, min_value=0.0, width=200)
+    threshold = address_widgets.ask_number("Threshold (logits)", "threshold", default, min_value=0.0, width=200)
     return default if threshold is None else threshold
 
 

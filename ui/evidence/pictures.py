@@ -10,7 +10,7 @@ from atlas.papers import meng2022_charts
 from atlas.papers.charts import OKABE_ITO
 from atlas.papers.labels import label
 from ui.charts import PANEL, AnyChart
-from ui.evidence import acted, sentences
+from ui.evidence import intervention_sentences, sentences
 
 MOST_BARS = 30
 """Bars that stand legibly beside each other."""
@@ -143,7 +143,7 @@ def draw_knn_curve(frame: pl.DataFrame) -> AnyChart:
 
 def draw_patching(frame: pl.DataFrame) -> AnyChart:
     """Draw a heat map with every token of the prompt, the other prompt's behind it where they differ."""
-    shown = acted.select_drawn_rows(acted.select_one_pair(frame))
+    shown = intervention_sentences.select_drawn_rows(intervention_sentences.select_one_pair(frame))
     tokens = shown.unique("index").sort("index")
     pairs = tokens.select("token", "from_token").iter_rows()
     names = [label(token) if other in (token, None) else f"{label(token)} ← {label(other)}" for token, other in pairs]
@@ -153,14 +153,16 @@ def draw_patching(frame: pl.DataFrame) -> AnyChart:
 
 def draw_attributions(frame: pl.DataFrame) -> AnyChart:
     """Draw a bar for each token, in the order of the text."""
-    shown = acted.select_drawn_rows(acted.select_first_method(frame)).select("index", "token", "attribution")
-    named = shown.with_columns(pl.Series("name", [f"{index} {acted.shorten_token(token)}" for index, token, _ in shown.iter_rows()], dtype=pl.String))
+    shown = intervention_sentences.select_drawn_rows(intervention_sentences.select_first_method(frame)).select("index", "token", "attribution")
+    named = shown.with_columns(
+        pl.Series("name", [f"{index} {intervention_sentences.shorten_token(token)}" for index, token, _ in shown.iter_rows()], dtype=pl.String)
+    )
     return (
         alt.Chart(named)
         .mark_bar()
         .encode(
             y=alt.Y("name:N", title=None, sort=None, axis=alt.Axis(labelLimit=240, labelOverlap=False)),
-            x=alt.X("attribution:Q", title=f"Adds to the {acted.SCORES[sentences.first_row(frame)['score']]}"),
+            x=alt.X("attribution:Q", title=f"Adds to the {intervention_sentences.SCORES[sentences.first_row(frame)['score']]}"),
             color=alt.condition(alt.datum.attribution >= 0, alt.value(DIVERGING[2]), alt.value(DIVERGING[0])),
             tooltip=[alt.Tooltip("name:N", title="token"), alt.Tooltip("attribution:Q", format="+.4g")],
         )

@@ -10,7 +10,7 @@ from atlas.questions import Parameter, question
 from atlas.ranges import check_arguments
 from atlas.reads import relations
 from schema.errors import AtlasError
-from ui import asked, blocks, charts, data, frame, links
+from ui import address_widgets, blocks, charts, data, frame, links
 from ui.evidence.topic import Choice, Panel, Topic
 from ui.evidence.topics import PAPERS, TOPICS
 from ui.snapshot import Snapshot
@@ -58,7 +58,7 @@ def show(topic: Topic) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         values = {choice: choose(choice, next(p for panel in topic.panels if (p := find_choice_parameter(panel, choice)))) for choice in topic.choices}
         of_text = [question(panel.question).sql for panel in topic.panels if find_parameter(panel, "corpus")]
-        corpus = asked.ask_corpus(of_one_text=any("one_corpus" in relations(sql) for sql in of_text)) if of_text else None
+        corpus = address_widgets.ask_corpus(of_one_text=any("one_corpus" in relations(sql) for sql in of_text)) if of_text else None
     check_arguments(data.atlas().con, {"corpus": corpus})
     for i, panel in enumerate(topic.panels):
         chosen = {choice.argument: value for choice, value in values.items() if value is not None and find_choice_parameter(panel, choice)}
@@ -78,13 +78,13 @@ def choose(choice: Choice, p: Parameter) -> object:
     """Show the widget of a choice and read what it holds, of the parameter's type."""
     words = choice.words() if callable(choice.words) else choice.words
     if words:
-        found = asked.ask_option(choice.label, choice.key, words, words[0], width=240)
+        found = address_widgets.ask_option(choice.label, choice.key, words, words[0], width=240)
         return int(found) if p.type in ("integer", "bigint") else found
     if callable(choice.words):
         return None
     if p.type == "double":
-        return asked.ask_number(choice.label, choice.key, None if choice.default is None else float(choice.default), width=180)
-    return asked.ask_whole_number(choice.label, choice.key, value=choice.default, placeholder="all", width=140)
+        return address_widgets.ask_number(choice.label, choice.key, None if choice.default is None else float(choice.default), width=180)
+    return address_widgets.ask_whole_number(choice.label, choice.key, value=choice.default, placeholder="all", width=140)
 
 
 @blocks.make_fragment

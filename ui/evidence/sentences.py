@@ -7,7 +7,7 @@ import polars as pl
 from atlas.address import Head
 from atlas.export.visible import visible_text
 from atlas.papers.words import NONE, number, percent, ratio, total
-from ui.shown_numbers import format_count
+from ui.number_format import format_count
 
 Row = dict[str, Any]
 

@@ -3,7 +3,7 @@
 from atlas.papers import geva2022_charts, probed_charts
 from schema.terms import BEHAVIOURS, PROBE_TASKS
 from ui import data
-from ui.evidence import experiments, measured, pictures, sentences
+from ui.evidence import experiments, measurement_sentences, pictures, sentences
 from ui.evidence.topic import Choice, Panel, Topic
 
 ALL = 10**6
@@ -158,7 +158,7 @@ PROBES = Topic(
         Panel(
             "probe_layers",
             ("probe",),
-            measured.describe_probes,
+            measurement_sentences.describe_probes,
             probed_charts.accuracies,
             (
                 "layer",
@@ -180,7 +180,7 @@ PROBES = Topic(
         Panel(
             "probe_confusion",
             ("probe",),
-            measured.describe_confusion,
+            measurement_sentences.describe_confusion,
             None,
             ("label", "predicted", "n_words", "share", "mean_prob", "example"),
             fixed={"n": 50},
@@ -189,7 +189,7 @@ PROBES = Topic(
         Panel(
             "parse_layers",
             ("tree_probe",),
-            measured.describe_trees,
+            measurement_sentences.describe_trees,
             probed_charts.trees,
             (
                 "layer",
@@ -210,7 +210,7 @@ PROBES = Topic(
         Panel(
             "head_relations",
             ("head_relation",),
-            measured.describe_relations,
+            measurement_sentences.describe_relations,
             None,
             ("layer", "head", "relation", "looks_at", "accuracy", "offset_accuracy", "gain", "offset_words", "n_test"),
             rows=50,
@@ -226,7 +226,7 @@ RETRIEVAL = Topic(
         Panel(
             "knn_result",
             ("retrieval",),
-            measured.describe_retrieval,
+            measurement_sentences.describe_retrieval,
             lambda f: pictures.draw_side_by_side(
                 f.filter(part="test"), "queries", {"perplexity": "the model alone", "perplexity_knn": "with neighbours"}, "Perplexity of the test text"
             ),
@@ -235,11 +235,11 @@ RETRIEVAL = Topic(
         Panel(
             "knn_curve",
             ("retrieval",),
-            measured.describe_knn_curve,
+            measurement_sentences.describe_knn_curve,
             pictures.draw_knn_curve,
             ("k", "temperature_steps", "weight", "perplexity", "perplexity_others", "is_chosen"),
         ),
-        Panel("knn_copies", ("retrieval",), measured.describe_copies),
+        Panel("knn_copies", ("retrieval",), measurement_sentences.describe_copies),
     ),
 )
 
@@ -249,8 +249,8 @@ TESTS = Topic(
         Panel(
             "test_suites",
             ("test",),
-            measured.describe_suites,
-            lambda f: pictures.draw_bars(measured.select_paradigms(f), "paradigm", "accuracy", "Items passed, of the hardest paradigms", "%"),
+            measurement_sentences.describe_suites,
+            lambda f: pictures.draw_bars(measurement_sentences.select_paradigms(f), "paradigm", "accuracy", "Items passed, of the hardest paradigms", "%"),
             ("suite", "kind", "paradigm", "n_items", "accuracy", "accuracy_low", "accuracy_high", "mean_margin"),
         ),
     ),
@@ -263,28 +263,30 @@ READING = Topic(
         Panel(
             "perplexity",
             ("prediction",),
-            measured.describe_perplexity,
-            lambda f: pictures.draw_side_by_side(measured.name_parts(f), "part", {"perplexity": "model", "perplexity_ngram5": "5-grams"}, "Perplexity"),
+            measurement_sentences.describe_perplexity,
+            lambda f: pictures.draw_side_by_side(
+                measurement_sentences.name_parts(f), "part", {"perplexity": "model", "perplexity_ngram5": "5-grams"}, "Perplexity"
+            ),
             ("corpus_id", "part", "n_positions", "perplexity", "accuracy", "mean_entropy", "perplexity_ngram3", "perplexity_ngram5"),
         ),
         Panel(
             "calibration",
             ("prediction",),
-            measured.describe_calibration,
+            measurement_sentences.describe_calibration,
             lambda f: pictures.draw_curve(f, "confidence", "accuracy", ("Probability that the model gives", "How often it is right"), is_diagonal=True),
             ("lower", "upper", "n_positions", "confidence", "accuracy", "gap"),
         ),
         Panel(
             "abstention",
             ("prediction",),
-            measured.describe_abstention,
+            measurement_sentences.describe_abstention,
             lambda f: pictures.draw_curve(f, "coverage", "accuracy", ("Positions where it answers", "How often it is right there")),
             ("threshold", "n_answered", "coverage", "accuracy", "perplexity"),
         ),
         Panel(
             "model_against_ngram",
             ("ngram",),
-            measured.describe_against_counts,
+            measurement_sentences.describe_against_counts,
             lambda f: pictures.draw_side_by_side(
                 f,
                 "matched_order",
@@ -296,7 +298,7 @@ READING = Topic(
         Panel(
             "surprising_positions",
             ("prediction",),
-            measured.describe_surprises,
+            measurement_sentences.describe_surprises,
             None,
             ("text_before", "token", "top_token", "top_prob", "next_token", "next_token_rank", "surprisal", "document"),
             fixed={"n": 50},

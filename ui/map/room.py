@@ -11,7 +11,7 @@ from atlas.beside.collections.bounds import MOST_MEMBERS
 from atlas.export.visible import SPACE
 from schema.errors import AtlasError
 from schema.terms import LAYOUTS
-from ui import asked, blocks, charts, data, links
+from ui import address_widgets, blocks, charts, data, links
 from ui.map import charts as map_charts
 from ui.map.labels import Area
 from ui.tray import collecting
@@ -41,12 +41,12 @@ CELL_COLUMNS = ["tokens", "n_points", "mean_layer", "lowest_layer", "highest_lay
 
 
 def choose_layout() -> str:
-    return asked.ask_word("What is placed", "layout", list(LAYOUTS))
+    return address_widgets.ask_word("What is placed", "layout", list(LAYOUTS))
 
 
 def choose_layer() -> int | None:
     """Ask for a layer; None takes all."""
-    return asked.ask_whole_number("Layer", "map_layer", value=None, placeholder="all", width=140)
+    return address_widgets.ask_whole_number("Layer", "map_layer", value=None, placeholder="all", width=140)
 
 
 def layout_extent(layout: str) -> Area | None:

@@ -10,10 +10,10 @@ from streamlit.delta_generator import DeltaGenerator
 
 from atlas.address import Head
 from ui import blocks, data
-from ui.prediction import charts, hrefs, lens, opened, passage, waterfall, who
+from ui.prediction import charts, contributors, hrefs, layer_detail, lens, passage, waterfall
+from ui.prediction.contributors import Switches
 from ui.prediction.source import Source, lacks
-from ui.prediction.who import Switches
-from ui.tray import drawn
+from ui.tray import drawings
 
 LEAST_WIDTH, MOST_WIDTH = 48, 1024
 """Tokens of the text on each side."""
@@ -32,12 +32,12 @@ def show(sources: Sequence[Source], switches: Switches) -> None:
         blocks.draw_part(panel, base, view.head)
     if view.layer is not None:
         st.header(f"What does layer {view.layer} do here?")
-        st.html(opened.neighbour_links(view, n_layers))
+        st.html(layer_detail.neighbour_links(view, n_layers))
         for source, trace in lay_out_sources(sources, traces):
-            blocks.draw_part(opened.panel, source, view.layer, trace.frame, switches)
+            blocks.draw_part(layer_detail.panel, source, view.layer, trace.frame, switches)
     st.header("Who made it?")
     for source, _ in lay_out_sources(sources, traces):
-        blocks.draw_part(who.panel, source, switches)
+        blocks.draw_part(contributors.panel, source, switches)
     st.header("Which token leads at every site?")
     for source, trace in lay_out_sources(sources, traces):
         grid(source, trace)
@@ -71,7 +71,7 @@ def grid(source: Source, trace: data.Answer) -> None:
         return hrefs.of_view(source.view.with_changes(layer=layer))
 
     grid_html = lens.grid(trace.frame.iter_rows(named=True), signs, href, source.view.layer)
-    source.show_html(grid_html, trace, "grid", drawn=partial(drawn.grid, trace.frame, events.frame))
+    source.show_html(grid_html, trace, "grid", drawn=partial(drawings.grid, trace.frame, events.frame))
     if not events.frame.is_empty():
         source.show_html(lens.events(events.frame.iter_rows(named=True), href), events, "events")
 

@@ -14,7 +14,7 @@ from ui.prediction import hrefs, lens, waterfall
 from ui.prediction.address import MOST_PROMPT, View
 from ui.prediction.source import Source, lacks
 from ui.tokens import facts
-from ui.tray import drawn
+from ui.tray import drawings
 
 N_NEIGHBOURS = 10
 
@@ -61,7 +61,7 @@ def surprisal(source: Source) -> None:
         f"probability {exp(-most['surprisal']):.2g}."
     )
     st.html(lens.shade_tokens(found.frame.iter_rows(named=True), "surprisal", MOST_SURPRISE, lambda nats: f"{nats:.1f}"))
-    source.take_away(found, f"{source.key}reading", drawn=partial(drawn.reading, found.frame, MOST_SURPRISE))
+    source.take_away(found, f"{source.key}reading", drawn=partial(drawings.reading, found.frame, MOST_SURPRISE))
 
 
 def show_similar_states(source: Source, layer: int, site: str = "resid_post") -> None:

@@ -15,7 +15,7 @@ from atlas.questions import question
 from atlas.ranges import check_arguments, missing_run
 from atlas.statement import statement
 from schema.terms import DENSITIES
-from ui import asked, blocks, data
+from ui import address_widgets, blocks, data
 from ui.data import Answer
 from ui.snapshot import Snapshot
 
@@ -50,7 +50,7 @@ NO_SWEEP = "No text has been swept yet, and only a sweep finds the triggers of k
 
 def search() -> None:
     """Show widgets for what is looked for, all kept in the address, and what was found."""
-    by = asked.ask_word("Search by", "by", [*BY, DENSITY, RANGES])
+    by = address_widgets.ask_word("Search by", "by", [*BY, DENSITY, RANGES])
     if by == RANGES:
         show(by_ranges(), "No neuron lies within these ranges.")
     elif by == DENSITY:
@@ -67,7 +67,9 @@ def by_text(by: str) -> Answer | None:
     term, *others = (p.name for p in q.parameters)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         text = st.text_input(label, key="term", bind="query-params", width=420)
-        tail = {"tail": TAILS[asked.ask_word("Coefficients", "tail", list(TAILS))], "corpus": asked.ask_corpus()} if "tail" in others else {}
+        tail = (
+            {"tail": TAILS[address_widgets.ask_word("Coefficients", "tail", list(TAILS))], "corpus": address_widgets.ask_corpus()} if "tail" in others else {}
+        )
     con = data.atlas().con
     if missing_run(con, q.sql):
         blocks.explain_empty(*NO_SWEEP)
@@ -83,7 +85,7 @@ def by_text(by: str) -> Answer | None:
 def by_density() -> Answer | None:
     """Ask for how often keys fire: the question with its arguments, and no rows yet; None if nothing tells how often they do."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        density, corpus = asked.ask_word("Keys that are", "density", DENSITIES, "rare"), asked.ask_corpus()
+        density, corpus = address_widgets.ask_word("Keys that are", "density", DENSITIES, "rare"), address_widgets.ask_corpus()
     q = question("neurons_by_density")
     if missing_run(data.atlas().con, q.sql):
         blocks.explain_empty(*NO_SWEEP)
@@ -95,12 +97,12 @@ def by_density() -> Answer | None:
 
 def by_ranges() -> Answer:
     """Ask for ranges of numbers: the statement, and no rows yet."""
-    columns = asked.ask_words("Numbers within a range", "columns", list(COLUMNS), placeholder="Any number of a neuron")
+    columns = address_widgets.ask_words("Numbers within a range", "columns", list(COLUMNS), placeholder="Any number of a neuron")
     ranges = {column: ends(column) for column in columns}
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        order = asked.ask_option("Order by", "order", list(COLUMNS), "value_max_prob", width=240)
-        descending = asked.ask_toggle("Largest first", "descending", True)
-        corpus = asked.ask_corpus()
+        order = address_widgets.ask_option("Order by", "order", list(COLUMNS), "value_max_prob", width=240)
+        descending = address_widgets.ask_toggle("Largest first", "descending", True)
+        corpus = address_widgets.ask_corpus()
     check_arguments(data.atlas().con, {"corpus": corpus})
     shown = {**NAMES, **{column: COLUMNS[column] for column in [*columns, order]}, **COLUMNS, **CORPUS}
     return Answer("Neurons by their numbers.", pl.DataFrame(), range_statement(Search(ranges, order, descending, corpus)), shown)
@@ -109,8 +111,8 @@ def by_ranges() -> Answer:
 def ends(column: str) -> Range:
     """Ask for the ends of a range: either may stay empty."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        low = asked.ask_number(f"{column} from", f"{column}_from", help=COLUMNS[column], placeholder="any", width=240)
-        return low, asked.ask_number("to", f"{column}_to", placeholder="any", width=240)
+        low = address_widgets.ask_number(f"{column} from", f"{column}_from", help=COLUMNS[column], placeholder="any", width=240)
+        return low, address_widgets.ask_number("to", f"{column}_to", placeholder="any", width=240)
 
 
 @st.cache_data(max_entries=256, show_spinner="Counting …")
@@ -128,7 +130,7 @@ def of_collection(everything: Answer) -> Answer:
     names = data.collections().frame["name"].to_list()
     if not names and not st.query_params.get("collection"):
         return everything
-    name = asked.ask_option("Only in collection", "collection", ["any", *names], "any", width=240)
+    name = address_widgets.ask_option("Only in collection", "collection", ["any", *names], "any", width=240)
     return everything if name == "any" else replace(everything, sql=restrict_to_collection(everything.sql, ["layer", "neuron"], name))
 
 
@@ -139,7 +141,7 @@ def show(everything: Answer, note: str) -> None:
     begin_anew(everything.sql)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.text(f"{n:,} found." if n else "")
-        page = asked.ask_page(max(-(-n // ROWS), 1), "results")
+        page = address_widgets.ask_page(max(-(-n // ROWS), 1), "results")
     sql = page_of(everything.sql, ROWS, page)
     here = replace(everything, frame=read_rows(snapshot, sql), sql=sql, whole=lambda: replace(everything, frame=read_rows(snapshot, everything.sql)))
     blocks.table(here, "found", columns=list(everything.columns), height=560, note=note)

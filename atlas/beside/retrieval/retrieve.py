@@ -17,8 +17,8 @@ import pyarrow as pa
 from rich.progress import Progress
 
 from atlas.beside.retrieval import copies
-from atlas.beside.retrieval.asked import CorpusQueries, Retrieval, position_texts, queries, text_numbers, token_texts
 from atlas.beside.retrieval.compressed import MOST_EXACT, build_proposer
+from atlas.beside.retrieval.corpus_queries import CorpusQueries, Retrieval, position_texts, queries, text_numbers, token_texts
 from atlas.beside.retrieval.entries import Store, store
 from atlas.beside.retrieval.keeping import KeptRetrieval, find_kept, keep
 from atlas.beside.retrieval.mixture import Choice, Shares, choose, median_nearest, parameter_grid, shares

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ingest.experiments.asked import STATES, windows
 from ingest.experiments.base import ExperimentContext, Kind, Part, PartResult, Plan, Progress
 from ingest.experiments.fields import setting
+from ingest.experiments.prompt_types import STATES, windows
 
 if TYPE_CHECKING:
     from ingest.acting.cells import Cell

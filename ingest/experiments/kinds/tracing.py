@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ingest.experiments.asked import FACTS, STATES, SubjectPrompt, windows
 from ingest.experiments.base import Cost, ExperimentContext, Kind, Part, PartResult, Plan, Progress
 from ingest.experiments.fields import setting
+from ingest.experiments.prompt_types import FACTS, STATES, SubjectPrompt, windows
 
 if TYPE_CHECKING:
     from ingest.acting.cells import Cell

@@ -6,7 +6,7 @@ import pytest
 import atlas
 from atlas.papers.early_exit import CLUSTER_RULES, OTHER_RULES, dominant_sub_updates, early_exit, score, training_mask
 from atlas.papers.exit_classifiers import first_exit, predict_classes
-from atlas.papers.traced import Examples, read_examples
+from atlas.papers.traced_arrays import Examples, read_examples
 from schema.errors import AtlasError
 
 

@@ -5,7 +5,7 @@ import polars as pl
 from atlas.export.visible import visible_text
 from atlas.papers.words import NONE, number, percent
 from ui.evidence.sentences import first_row, format_signed, head_address
-from ui.shown_numbers import format_count
+from ui.number_format import format_count
 
 
 def describe_probes(frame: pl.DataFrame) -> str:

@@ -10,8 +10,8 @@ from atlas.address import Head, Neuron
 from schema.errors import AtlasError
 from ui.prediction import charts, hrefs, lens, waterfall
 from ui.prediction.address import View
+from ui.prediction.contributors import ALL_PARTS, Switches, answer_of_layer
 from ui.prediction.source import Source
-from ui.prediction.who import ALL_PARTS, Switches, answer_of_layer
 
 ALL_NEURONS = 50
 """As many neurons as an atlas keeps."""

@@ -7,7 +7,7 @@ import polars as pl
 from atlas.export.visible import visible_text
 from atlas.papers.words import number, percent
 from ui.evidence.sentences import first_row, format_signed
-from ui.shown_numbers import format_count
+from ui.number_format import format_count
 
 Row = dict[str, Any]
 
