@@ -11,7 +11,7 @@ from torch import Tensor
 from ingest.acting.draws import drawn_index, noise
 from ingest.acting.places import columns_of, stream_units
 from ingest.acting.runs import Run
-from ingest.acting.used import used_values
+from ingest.acting.used_values import used_values
 from ingest.model.models import Model
 from schema.errors import AtlasError
 from schema.interventions.intervention import Arm, Intervention

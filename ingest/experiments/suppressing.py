@@ -15,9 +15,9 @@ from ingest.acting.perplexity import WINDOW, windows
 from ingest.acting.places import shape_of
 from ingest.acting.scorers import scorer
 from ingest.acting.self_debias import DESCRIPTIONS
-from ingest.acting.suppressed import Rows, SuppressionTrial
 from ingest.acting.suppression import ConceptValue, PlannedArm, planned_arms
-from ingest.acting.used import used_arm
+from ingest.acting.suppression_arm import Rows, SuppressionTrial
+from ingest.acting.used_values import used_arm
 from ingest.acting.word_filter import forms_of
 from ingest.experiments.base import ExperimentContext, Tables
 from ingest.experiments.prompts import PROMPT, PROMPT_TOKEN, token_rows

@@ -127,7 +127,7 @@ def bos_rule(con: duckdb.DuckDBPyConnection) -> str:
 
 
 def read_value_tops(con: duckdb.DuckDBPyConnection, model: "Model") -> "np.ndarray":
-    from ingest.recorders.reads import top_tokens
+    from ingest.recorders.loaded_rows import top_tokens
 
     return top_tokens(con, model.n_layers)
 

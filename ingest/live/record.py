@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from ingest.acting.used import used_arm
+from ingest.acting.used_values import used_arm
 from ingest.live.request import LiveRequest
 from ingest.live.tracing import TracedPrompt
 from ingest.model.models import Model

@@ -9,7 +9,7 @@ class HeadProbe(PlannedPass):
     is_repeatable = False
     reads_heads = True
     options = (flag("head-probe", "Probe what each attention head looks at with random tokens that repeat."),)
-    work = "ingest.recorders.probes:HeadProbe"
+    work = "ingest.recorders.repeated_tokens:HeadProbe"
 
 
 PASS = HeadProbe()

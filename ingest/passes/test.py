@@ -21,7 +21,7 @@ class Test(PlannedPass):
         ),
         click.Option(["--items"], type=click.IntRange(1, 1000), default=150, show_default=True, help="Items of each paradigm that is generated."),
     )  # fmt: skip
-    work = "ingest.recorders.tested:Test"
+    work = "ingest.recorders.suite_rows:Test"
 
     def is_wanted(self, request: "Request") -> bool:
         return request.is_suite

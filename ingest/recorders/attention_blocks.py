@@ -13,7 +13,7 @@ from ingest.model.heads import attention_scores, behind_norms, by_head, for_each
 from ingest.model.hooks import PROJECTED, LayerRecord
 from ingest.model.models import Model
 from ingest.recorders.attention_sums import N_OTHER, Places, first_moved_evenly, sum_attention
-from ingest.recorders.moved import lengths, products
+from ingest.recorders.value_norms import lengths, products
 
 ROWS = 128
 """Destinations whose weights are held at once; the sources behind the last of them are left out."""

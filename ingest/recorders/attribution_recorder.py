@@ -12,9 +12,9 @@ from ingest.model.models import Model
 from ingest.model.parts import mean_reader
 from ingest.recorders.attribution import N_NEURONS, Places, attribution_tables
 from ingest.recorders.base import Batch, ResumableRecorder
+from ingest.recorders.loaded_rows import attributed_positions
 from ingest.recorders.plans import Basis, CostSample, Recording, Text, Work
 from ingest.recorders.reading import read_batch
-from ingest.recorders.reads import attributed_positions
 from ingest.recorders.sources import N_SOURCES, Sources, sources
 from ingest.timing import measure_seconds
 from ingest.workers.worker import Progress, Tables, Worker

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from ingest.model.models import Model
 from ingest.model.ranking import rank_of, top_k
+from ingest.recorders.loaded_rows import update_positions, updates
 from ingest.recorders.plans import Basis, CostSample, Plan, Work
-from ingest.recorders.reads import update_positions, updates
 from ingest.recorders.values import CHUNK, N_TOKENS
 from ingest.text.survey import select_by_hash
 from ingest.timing import fastest_seconds

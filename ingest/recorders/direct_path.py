@@ -15,8 +15,8 @@ from ingest.model.embedding import token_rows
 from ingest.model.models import Model
 from ingest.model.ranking import rank_of, top_k
 from ingest.model.token_states import n_tokens
+from ingest.recorders.loaded_rows import Bigrams, bigrams
 from ingest.recorders.plans import Basis, CostSample, Plan, Work
-from ingest.recorders.reads import Bigrams, bigrams
 from ingest.recorders.removal import known_k
 from ingest.timing import fastest_seconds
 from ingest.workers.pool import Job, job

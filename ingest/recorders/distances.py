@@ -14,7 +14,7 @@ from torch import Tensor
 from ingest.model.models import Model
 from ingest.model.positions import MOST_POSITIONS, mean_rotation
 from ingest.recorders.attention_sums import bin_of
-from ingest.recorders.reads import distance_weights, finished_runs
+from ingest.recorders.loaded_rows import distance_weights, finished_runs
 from schema.errors import AtlasError
 
 

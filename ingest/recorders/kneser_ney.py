@@ -21,7 +21,7 @@ from ingest.request import Request
 from ingest.store.committer import work_folder
 from ingest.text.chats import render_chats
 from ingest.text.corpora import Corpus
-from ingest.text.counted import counted_documents, read_tokens, text_digest
+from ingest.text.ngram_text import counted_documents, read_tokens, text_digest
 from ingest.text.parts import documents_of_spans
 from ingest.text.sequences import CutDocument, bos_token
 from ingest.timing import fastest_seconds

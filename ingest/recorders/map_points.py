@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from ingest.model.models import Model
+from ingest.recorders.loaded_rows import neighbours, states_of, traced_positions
 from ingest.recorders.plans import Basis, CostSample, Plan, Work
-from ingest.recorders.reads import neighbours, states_of, traced_positions
 from ingest.recorders.values import N_NEIGHBOURS, find_neighbours
 from ingest.text.survey import select_by_hash
 from ingest.timing import fastest_seconds

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from ingest.recorders.controls import next_token_rows
+from ingest.recorders.loaded_rows import top_triggers
 from ingest.recorders.plans import Basis, CostSample, Plan, Work
-from ingest.recorders.reads import top_triggers
 from ingest.recorders.removal import known_k
 from ingest.recorders.values import CHUNK
 from ingest.timing import fastest_seconds

@@ -9,9 +9,9 @@ import torch
 from ingest.model.device import in_parts
 from ingest.model.hooks import read_layer
 from ingest.model.models import Model
+from ingest.recorders.loaded_rows import Tokens, Trigger, read_prefixes, top_triggers
 from ingest.recorders.plans import Basis, CostSample, Plan, Work
 from ingest.recorders.reading import batches
-from ingest.recorders.reads import Tokens, Trigger, read_prefixes, top_triggers
 from ingest.text.survey import Survey, hashes, select_by_hash
 from ingest.timing import fastest_seconds
 from ingest.workers.pool import Job, job

@@ -18,8 +18,8 @@ from ingest.model.models import Model
 from ingest.model.ranking import top_k
 from ingest.model.token_states import n_tokens
 from ingest.recorders.distances import Distances, are_named, distance_settings, distances_of, read_context
+from ingest.recorders.loaded_rows import source_counts, token_counts
 from ingest.recorders.plans import Basis, CostSample, Plan, Work
-from ingest.recorders.reads import source_counts, token_counts
 from ingest.recorders.token_circuits import TokenCircuits, spread, token_circuits
 from ingest.request import Request
 from ingest.store.register import settings_of

@@ -13,7 +13,7 @@ from torch import Tensor
 from ingest.model.heads import pattern_rows
 from ingest.model.models import Model
 from ingest.model.ranking import top_k
-from ingest.recorders.moved import lengths, products
+from ingest.recorders.value_norms import lengths, products
 
 N_SOURCES = 8
 """Sources kept of each row."""

@@ -18,10 +18,10 @@ from ingest.model.models import Model
 from ingest.model.modules import in_float32
 from ingest.recorders.base import Batch
 from ingest.recorders.plans import Basis, CostSample, Plan, Text, Work
-from ingest.recorders.probes import LossRecorder
 from ingest.recorders.reading import batches, n_tokens, read_batch
+from ingest.recorders.repeated_tokens import LossRecorder
 from ingest.request import Request
-from ingest.text.drawn import drawn_sequences
+from ingest.text.sampling import drawn_sequences
 from ingest.text.sequences import Sequence as TokenSequence
 from ingest.timing import fastest_seconds
 from ingest.workers.pool import Job, job

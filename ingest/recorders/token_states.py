@@ -17,7 +17,7 @@ from ingest.model.models import Model
 from ingest.recorders.base import Batch
 from ingest.recorders.plans import Basis, CostSample, Plan, Work
 from ingest.recorders.reading import batches, read_batch
-from ingest.text.drawn import drawn_sequences
+from ingest.text.sampling import drawn_sequences
 from ingest.text.sequences import Sequence as TokenSequence
 from ingest.text.survey import hashes
 from ingest.timing import fastest_seconds

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from ingest.model.device import send_to_device
 from ingest.model.models import Model
-from ingest.recorders.kernel import ABSENT, NOWHERE
-from ingest.recorders.keys import Add, CpuKeys, KeyStatistics, KeyTriggers, check_finite
+from ingest.recorders.ffn_keys import Add, CpuKeys, KeyStatistics, KeyTriggers, check_finite
+from ingest.recorders.key_kernel import ABSENT, NOWHERE
 from ingest.recorders.scan import Batch, Cells, Moments, Triggers, better_cells, torch_scan
 from schema.terms import HISTOGRAM_BINS, PRECEDING
 

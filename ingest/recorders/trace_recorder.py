@@ -9,9 +9,9 @@ from ingest.model.hooks import RECORDED, LayerRecord
 from ingest.model.models import Model
 from ingest.recorders.base import Batch, ResumableRecorder
 from ingest.recorders.lens import N_LENS_TOKENS
+from ingest.recorders.loaded_rows import top_tokens, traced_positions
 from ingest.recorders.plans import Basis, CostSample, Recording, Text, Work
 from ingest.recorders.reading import read_batch
-from ingest.recorders.reads import top_tokens, traced_positions
 from ingest.recorders.traces import N_SUB_UPDATES, TracedStates, TraceSettings, join_states, trace_tables
 from ingest.request import Request
 from ingest.timing import measure_seconds

@@ -7,10 +7,10 @@ import numpy as np
 
 from ingest.model.hooks import LayerRecord
 from ingest.recorders.base import Batch
-from ingest.recorders.keys import Add, CpuKeys
+from ingest.recorders.ffn_keys import Add, CpuKeys
+from ingest.recorders.loaded_rows import known_triggers
 from ingest.recorders.plans import Basis, CostSample, Recording, Text, Work
 from ingest.recorders.reading import batches, n_tokens, read_batch
-from ingest.recorders.reads import known_triggers
 from ingest.recorders.rows import statistics_rows, trigger_rows
 from ingest.recorders.torch_keys import TorchKeys, new_keys
 from ingest.request import Request

@@ -13,7 +13,7 @@ import torch
 from ingest.model.hooks import LayerRecord, Listener, listen
 from ingest.model.models import Model, load_model, wrap
 from ingest.recorders.base import Batch
-from ingest.recorders.keys import CpuKeys
+from ingest.recorders.ffn_keys import CpuKeys
 from ingest.recorders.reading import flat, pad_sequences, read_batch
 from ingest.recorders.rows import statistics_rows, trigger_rows
 from ingest.recorders.torch_keys import TorchKeys, new_keys

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ingest.model.models import wrap
-from ingest.recorders.probes import N_SEQUENCES, probe_sequences
+from ingest.recorders.repeated_tokens import N_SEQUENCES, probe_sequences
 from schema.terms import PROBES
 from tests.exact.checks import Case, equal
 from tests.exact.published import Rows

@@ -15,7 +15,7 @@ from ingest.model.models import wrap
 from ingest.model.readers import ERASED, Reader, split_reader_input
 from ingest.model.reference import FOLDERS
 from ingest.model.reference.probe import probe_rows, read_curve
-from ingest.recorders.probes import probe_sequences
+from ingest.recorders.repeated_tokens import probe_sequences
 from schema.audits import run_audits
 from schema.open.store import open_reader
 from tests.exact.checks import Case

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ingest.model.models import Model
-from ingest.recorders.keys import CpuKeys
+from ingest.recorders.ffn_keys import CpuKeys
 from ingest.recorders.reading import n_tokens, read_batch
 from ingest.recorders.torch_keys import TorchKeys
 from ingest.recorders.trace_recorder import TraceRecorder

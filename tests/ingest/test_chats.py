@@ -16,7 +16,7 @@ from ingest.model.models import Model, load_model
 from ingest.text import chats
 from ingest.text.chats import ChatCounts, TemplateProcess, render_chats
 from ingest.text.corpora import Document, open_corpus
-from ingest.text.counted import read_tokens
+from ingest.text.ngram_text import read_tokens
 from ingest.text.sequences import CutDocument, cut_documents
 from schema.errors import AtlasError
 from tests.exact.tiny import make, run, tiny_request

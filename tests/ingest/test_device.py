@@ -13,7 +13,7 @@ from ingest import run as driver
 from ingest.model.device import in_parts, usual_batch
 from ingest.model.models import Model
 from ingest.recorders import scan, torch_keys
-from ingest.recorders.keys import CpuKeys
+from ingest.recorders.ffn_keys import CpuKeys
 from ingest.recorders.removal import read_ends
 from ingest.recorders.torch_keys import TorchKeys
 from ingest.text.sequences import Sequence

@@ -14,7 +14,7 @@ from ingest.passes.base import CostSample
 from ingest.passes.direct_path import PASS
 from ingest.recorders import direct_path
 from ingest.recorders.direct_path import corpus_rows, follower_rows
-from ingest.recorders.reads import Bigrams
+from ingest.recorders.loaded_rows import Bigrams
 from schema.open.store import open_reader
 from tests.exact.heads_reference import without_positions
 from tests.exact.tiny import asked, run

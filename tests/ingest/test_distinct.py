@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from ingest.recorders.keys import CpuKeys
+from ingest.recorders.ffn_keys import CpuKeys
 from ingest.recorders.torch_keys import TorchKeys
 from ingest.text.contexts import context_numbers
 from tests.ingest.test_keys import D_FFN, N_LAYERS, K, coefficients, kept_triggers

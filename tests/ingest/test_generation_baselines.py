@@ -11,7 +11,7 @@ from ingest.acting.decoding import Decoding
 from ingest.acting.generation import continue_under_arms, eos_ids
 from ingest.acting.perplexity import TextLoss, distinct_bigrams, text_loss, windows
 from ingest.acting.self_debias import DESCRIPTIONS, debias_logits, self_debiased
-from ingest.acting.suppressed import loss
+from ingest.acting.suppression_arm import loss
 from ingest.acting.word_filter import forms_of, word_filter
 from ingest.model.models import Model
 from schema.errors import AtlasError

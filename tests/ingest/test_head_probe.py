@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from ingest.model.models import Model
-from ingest.recorders import probes, reading
-from ingest.recorders.probes import CopyingRecorder, probe_sequences, probe_tables, raised_logits, start_tokens
+from ingest.recorders import reading, repeated_tokens
+from ingest.recorders.repeated_tokens import CopyingRecorder, probe_sequences, probe_tables, raised_logits, start_tokens
 from schema.errors import AtlasError
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.head_oracle import check, copied, expected, plain_losses
@@ -22,7 +22,7 @@ CASES = [("repeat", "auto", 0, 10, 2), ("repeat", "always", 1, 10, 2), ("olsson2
 
 def small(monkeypatch: pytest.MonkeyPatch) -> Model:
     """A windowed model with grouped queries and room for 21 tokens; two sequences a probe."""
-    monkeypatch.setattr(probes, "N_SEQUENCES", 2)
+    monkeypatch.setattr(repeated_tokens, "N_SEQUENCES", 2)
     model = eager_model("mistral")
     model.hf.config.max_position_embeddings = 21
     return model

@@ -12,8 +12,8 @@ from ingest.recorders import attention_blocks, reading
 from ingest.recorders.attention_blocks import n_bytes
 from ingest.recorders.attention_sums import bin_of, n_bins
 from ingest.recorders.base import Batch
+from ingest.recorders.ffn_keys import CpuKeys
 from ingest.recorders.heads import CorpusHeadRecorder
-from ingest.recorders.keys import CpuKeys
 from ingest.recorders.reading import read_batch
 from ingest.recorders.triggers import TriggerRecorder
 from ingest.text.sequences import Sequence

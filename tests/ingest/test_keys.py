@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from ingest.recorders import torch_keys
-from ingest.recorders.kernel import ABSENT, NOWHERE
-from ingest.recorders.keys import CpuKeys, KeyTriggers
+from ingest.recorders.ffn_keys import CpuKeys, KeyTriggers
+from ingest.recorders.key_kernel import ABSENT, NOWHERE
 from ingest.recorders.rows import trigger_rows
 from ingest.recorders.torch_keys import TorchKeys
 from schema.errors import AtlasError
@@ -187,7 +187,7 @@ def test_a_coefficient_that_is_no_number_stops_the_sweep(which, bad):
 def test_a_sweep_leaves_the_number_of_threads_as_the_user_set_it() -> None:
     """Elsewhere, because only the first parallel loop of a process could change it."""
     code = (
-        "import numpy as np, torch; from ingest.recorders.keys import CpuKeys; keys = CpuKeys(1, 8, 2); "
+        "import numpy as np, torch; from ingest.recorders.ffn_keys import CpuKeys; keys = CpuKeys(1, 8, 2); "
         "keys.batch(np.arange(4), np.arange(4))(0, torch.ones(4, 8)); print(torch.get_num_threads())"
     )
     for n in ("1", "2"):

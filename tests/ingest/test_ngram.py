@@ -10,7 +10,7 @@ from ingest.model.reference.baselines import DISCOUNT, Trigram
 from ingest.recorders import kneser_ney
 from ingest.recorders.kneser_ney import ORDERS, count_ngrams, score_documents
 from ingest.text.corpora import Document
-from ingest.text.counted import counted_documents, read_tokens, text_digest
+from ingest.text.ngram_text import counted_documents, read_tokens, text_digest
 from ingest.text.sequences import bos_token, cut_documents
 from tests.ingest.ngram_oracle import KneserNey
 from tests.ingest.tiny_models import tiny_tokenizer

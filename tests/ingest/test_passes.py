@@ -9,7 +9,7 @@ import torch
 
 from ingest import passes as found
 from ingest.passes.sweep import Sweep
-from ingest.recorders.keys import CpuKeys
+from ingest.recorders.ffn_keys import CpuKeys
 from ingest.recorders.reading import read_batch
 from ingest.recorders.triggers import TriggerRecorder
 from ingest.workers.pool import Job, job

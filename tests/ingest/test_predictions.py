@@ -9,7 +9,7 @@ from ingest.model.hooks import LayerRecord
 from ingest.model.models import Model
 from ingest.recorders import predictions as recorders
 from ingest.recorders.base import Batch
-from ingest.recorders.keys import CpuKeys
+from ingest.recorders.ffn_keys import CpuKeys
 from ingest.recorders.predictions import PredictionRecorder, by_kernel, by_torch, word_marks
 from ingest.recorders.reading import read_batch
 from ingest.recorders.triggers import TriggerRecorder

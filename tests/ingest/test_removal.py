@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ingest.model.hooks import coefficients, listen, read_layer
 from ingest.recorders import removal
+from ingest.recorders.loaded_rows import Trigger
 from ingest.recorders.reading import batches
-from ingest.recorders.reads import Trigger
 from ingest.recorders.removal import hosts, random_places, read_ends, removal_rows, remove_token
 from ingest.workers.worker import report_shares
 from schema.errors import AtlasError

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from ingest.recorders.keys import CpuKeys
+from ingest.recorders.ffn_keys import CpuKeys
 from ingest.recorders.scan import Batch, Triggers, better_cells, torch_scan
 from ingest.recorders.torch_keys import TorchKeys, no_moments, no_triggers
 from schema.terms import HISTOGRAM_BINS, PRECEDING_RANKS, histogram_edges

@@ -8,7 +8,7 @@ import torch
 
 from ingest.passes import passes
 from ingest.passes.base import Basis, Text
-from ingest.recorders.keys import CpuKeys
+from ingest.recorders.ffn_keys import CpuKeys
 from ingest.recorders.reading import pad_sequences
 from ingest.recorders.torch_keys import TorchKeys
 from ingest.recorders.triggers import TriggerRecorder, counting_rule

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from scipy.spatial.distance import jensenshannon
 from transformers import PreTrainedModel
 
-from ingest.recorders import tested
+from ingest.recorders import suite_rows
 from ingest.suite_cli import test as command
 from schema.audits import run_audits
 from schema.errors import AtlasError
@@ -242,7 +242,7 @@ def contents(path: Path) -> dict[str, list[tuple]]:
 @pytest.mark.ci_cases(2)
 @pytest.mark.first_cases(1)
 def test_a_run_that_was_killed_between_paradigms_goes_on(made: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    contrasted, done = tested.contrast_pairs, []
+    contrasted, done = suite_rows.contrast_pairs, []
 
     def interrupted(*arguments: object):
         if len(done) == 1:
@@ -251,12 +251,12 @@ def test_a_run_that_was_killed_between_paradigms_goes_on(made: Asked, tmp_path: 
         return contrasted(*arguments)
 
     again = suite_request(made.tiny, tmp_path / "b.duckdb", written_suite(made.path.parent))
-    monkeypatch.setattr(tested, "contrast_pairs", interrupted)
+    monkeypatch.setattr(suite_rows, "contrast_pairs", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(again)
     assert len(done) == 1
     counted = []
-    monkeypatch.setattr(tested, "contrast_pairs", lambda *arguments: (counted.append(arguments), contrasted(*arguments))[1])
+    monkeypatch.setattr(suite_rows, "contrast_pairs", lambda *arguments: (counted.append(arguments), contrasted(*arguments))[1])
     run(again)
     # three paradigms of pairs, of which one was loaded
     assert len(counted) == 2

@@ -7,8 +7,8 @@ import torch
 
 from ingest.acting.continuations import ContinuationSettings, continuations
 from ingest.acting.decoding import Decoding
-from ingest.acting.suppressed import ScoredContinuations, SuppressionTrial
 from ingest.acting.suppression import SELF_DEBIASING, WORD_FILTER, PlannedArm
+from ingest.acting.suppression_arm import ScoredContinuations, SuppressionTrial
 from tests.ingest.tiny_models import tiny_model, token_batch
 
 torch.set_num_threads(1)

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ingest.recorders.kernel import NOWHERE
-from ingest.recorders.keys import KeyStatistics, KeyTriggers
+from ingest.recorders.ffn_keys import KeyStatistics, KeyTriggers
+from ingest.recorders.key_kernel import NOWHERE
 from ingest.recorders.rows import statistics_rows, text_tables, trigger_rows
 from ingest.recorders.values import N_NEIGHBOURS, N_TOKENS, neighbour_rows, token_rows
 from ingest.store.shards import Shard, write_shard
@@ -27,7 +27,7 @@ WORDS = [" " + "abcdefghijklmnopqrstuvwxyz"[i % 26] * (i % 8) for i in range(100
 
 
 class SampledKeys:
-    """Stands where a worker's reductions do (ingest/recorders/keys.py): the same rows, at a cost that does not grow with the positions read.
+    """Stands where a worker's reductions do (ingest/recorders/ffn_keys.py): the same rows, at a cost that does not grow with the positions read.
 
     A neuron's coefficients follow a Laplace law of its own width. The k best of a shard are its largest order statistics, drawn one from the other
     (Rényi 1953), so the top-k of all shards is exactly that of a stream.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ingest.recorders.keys import CpuKeys
+from ingest.recorders.ffn_keys import CpuKeys
 from ingest.recorders.rows import trigger_rows
 from ingest.recorders.torch_keys import TorchKeys
 from tests.scale import model

@@ -10,8 +10,8 @@ from ingest.experiments.fields import setting
 from schema.live import MOST_NEW_TOKENS
 
 if TYPE_CHECKING:
-    from ingest.acting.suppressed import SuppressionTrial
     from ingest.acting.suppression import PlannedArm
+    from ingest.acting.suppression_arm import SuppressionTrial
 
 SCORERS = ("alt-profanity-check", "hatesonar")
 UNWANTED = "unwanted-words"
