@@ -1,10 +1,10 @@
-"""Multinomial logistic regression on states, beside what tells whether it reads or memorises.
+"""Multinomial logistic regression on states, with measures that tell whether a probe reads or memorises.
 
 Sources: control tasks and selectivity, Hewitt and Liang 2019, "Designing and Interpreting Probes with Control Tasks", sections 2 and 3;
 online codelength, Voita and Titov 2020, "Information-Theoretic Probing with Minimum Description Length", section 3.2.
 
-A probe of a rank is softmax regression whose weights are the product of two factors, which reads no more than a few directions of a state: one of the ways
-of Hewitt and Liang 2019 to keep a probe from memorising.
+A probe with a rank is softmax regression whose weights are the product of two factors, so that it reads only a few directions of a state: one of the ways
+in which Hewitt and Liang 2019 keep a probe from memorising.
 """
 
 import warnings
@@ -20,22 +20,26 @@ from threadpoolctl import threadpool_limits
 
 from ingest.acting.bootstrap import cluster_interval
 
-STEPS = 3000
+STEPS = 300
+
+FACTORED_STEPS = 3000
 """Two factors take more than weights do: SmolLM2's parts of speech up to 550."""
 
 TOLERANCE = 1e-5
-"""Of the largest slope of the mean loss at the end, in nats."""
+"""Largest slope of the mean loss, in nats, at which a fit of factors ends."""
 
 L2 = 30.0
-"""Of standardised states: this times half the squared length of the weights is added to the sum of the losses in nats."""
-FACTORED_STEPS = 300
+"""Strength of the penalty on weights of standardised states: L2 / 2 times their squared length is added to the sum of the losses, in nats."""
 SHARES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
-"""Ends of the blocks of the online code."""
+"""Ends of the blocks of the online code, as shares of the rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledWords:
-    """Words to learn from, or of a test: all [n]. types: what is written, numbered. labels: numbered by the classes to learn; -1 where it is none of them."""
+    """Words to learn from, or of a test; all arrays are [n].
+
+    types: number of the written form of each word. labels: number of its class, -1 if it is none of the classes to learn. documents: its document_id.
+    """
 
     types: np.ndarray
     labels: np.ndarray
@@ -43,17 +47,20 @@ class LabelledWords:
 
 
 def standardise_states(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Standardise states [n, d_model] by mean and standard deviation of those to learn from, float32; a dimension that is constant there keeps its scale."""
+    """Standardise states [n, d_model] by the mean and standard deviation of those to learn from, float32.
+
+    A dimension that is constant in the states to learn from keeps its scale.
+    """
     mean, std = train.mean(0, dtype=np.float64), train.std(0, dtype=np.float64)
     scale = np.where(std > 0, std, 1.0)
     return ((train - mean) / scale).astype(np.float32), ((test - mean) / scale).astype(np.float32)
 
 
 def fit_class_probs(x: np.ndarray, y: np.ndarray, of: np.ndarray, n_classes: int, rank: int | None = None) -> tuple[np.ndarray, bool]:
-    """Learn from x [m, d_model] and y [m] the probabilities of each class at states `of`, [n, n_classes] float64; and tell whether the fit has converged.
+    """Fit a probe to states x [m, d_model] and labels y [m]; return the class probabilities at states `of`, and whether the fit has converged.
 
-    A class that y lacks has none. The intercept is not penalised. rank: most directions of a state that are read; None, or as many as there can be, does
-    not restrict them.
+    Probabilities are [n, n_classes] float64, and 0 for a class that y lacks. The intercept is not penalised. rank: the most directions of a state that the
+    probe reads; None or at least the full rank sets no limit.
     """
     classes = np.unique(y)
     found = np.zeros((len(of), n_classes))
@@ -79,10 +86,10 @@ def block_ends(n: int) -> list[int]:
 
 
 def codelength(x: np.ndarray, y: np.ndarray, n_classes: int, seed: int, rank: int | None = None) -> float:
-    """Compute the bits of the labels y [n] given the states x [n, d_model].
+    """Compute the online codelength, in bits, of the labels y [n] given the states x [n, d_model].
 
-    The first block is in a code in which all classes are alike, each later one is coded by a probe of the rows before it. A class counts once more than it is
-    there, so that one not seen yet has a code.
+    The first block is coded with equal probabilities of all classes, each later block with those of a probe fitted to the rows before it. Each class counts
+    as if it had occurred once more, so that a class not seen yet has a code.
     """
     order = np.random.default_rng(seed).permutation(len(y))
     x, y, ends = x[order], y[order], block_ends(len(y))
@@ -95,13 +102,13 @@ def codelength(x: np.ndarray, y: np.ndarray, n_classes: int, seed: int, rank: in
 
 
 def control_labels(labels: np.ndarray, n_types: int, n_classes: int, seed: int) -> np.ndarray:
-    """Draw a label for each type of word, [n_types], once from the distribution of the labels to learn: the same wherever the type stands."""
+    """Draw a label for each type of word, [n_types], from the distribution of the labels to learn. All occurrences of a type share its label."""
     shares = np.bincount(labels, minlength=n_classes) / len(labels)
     return np.random.default_rng(seed).choice(n_classes, n_types, p=shares)
 
 
 def type_guess(train: LabelledWords, test: LabelledWords, n_classes: int) -> np.ndarray:
-    """Guess the most frequent label of each test word's type, of an unseen one the most frequent of all, ties to the first class: [n]."""
+    """Guess for each test word the most frequent label of its type or, if the type is unseen, of all words, [n]; ties go to the first class."""
     n_types = int(max(train.types.max(), test.types.max())) + 1
     counts = np.zeros((n_types, n_classes), np.int64)
     np.add.at(counts, (train.types, train.labels), 1)
@@ -112,7 +119,7 @@ def type_guess(train: LabelledWords, test: LabelledWords, n_classes: int) -> np.
 def evaluate_probe(
     states: tuple[np.ndarray, np.ndarray], train: LabelledWords, test: LabelledWords, n_classes: int, seed: int, rank: int | None = None
 ) -> tuple[dict[str, object], np.ndarray]:
-    """Fit a probe, and compute the numbers of its row of `probe` and the probabilities of the classes for each word of the test, [n, n_classes].
+    """Fit a probe; return the numbers of its row of `probe`, and the class probabilities for each word of the test, [n, n_classes].
 
     states: of the words to learn from and of the test, [·, d_model]. rank: as in `fit_class_probs`.
     """
@@ -140,7 +147,7 @@ class FactoredWeights:
     intercept: np.ndarray
 
     def logits(self, x: np.ndarray) -> np.ndarray:
-        """Compute the logits of x [n, d_model], read in its own precision: [n, n_classes] float64."""
+        """Compute the logits of x [n, d_model], [n, n_classes] float64. The product with `into` has the precision of x."""
         return directions(x, self.into) @ self.out.T + self.intercept
 
     def probs(self, x: np.ndarray) -> np.ndarray:
@@ -160,9 +167,9 @@ def directions(x: np.ndarray, into: np.ndarray) -> np.ndarray:
 
 
 def full_rank(n_classes: int, d_model: int) -> int:
-    """Give the rank of weights that nothing restricts.
+    """Return the rank of unrestricted weights.
 
-    Adding the same to the logits of all classes changes no probability, so that one class needs no direction.
+    Adding one number to the logits of all classes changes no probability, so one class needs no direction.
     """
     return max(1, min(n_classes - 1, d_model))
 
@@ -175,9 +182,9 @@ def nearest_factors(weights: np.ndarray, intercept: np.ndarray, rank: int) -> Fa
 
 
 def objective(x: np.ndarray, y: np.ndarray, l2: float, shape: FactoredWeights) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
-    """Build the function of flat factors that gives the loss and its slope.
+    """Build the function that maps flat factors to the loss and its gradient.
 
-    The loss is the mean of labels y [n] at x [n, d_model], with l2 / 2 times the squared length of the product over n.
+    The loss is the mean negative log-probability of labels y [n] at states x [n, d_model], plus l2 / (2·n) times the squared length of the factors' product.
     """
     n, rows = len(y), np.arange(len(y))
 
@@ -196,6 +203,9 @@ def objective(x: np.ndarray, y: np.ndarray, l2: float, shape: FactoredWeights) -
 
 
 def fit_factors(x: np.ndarray, y: np.ndarray, l2: float, start: FactoredWeights, steps: int) -> tuple[FactoredWeights, bool]:
-    """Find the factors that learn best from `start` on, and whether this took fewer than `steps` steps. y: [n], each class of it numbered from 0."""
+    """Minimise the loss of the factors from `start` on; return the factors, and whether this took fewer than `steps` steps.
+
+    y: [n], its classes numbered from 0.
+    """
     found = minimize(objective(x, y, l2, start), start.flat(), jac=True, method="L-BFGS-B", options={"maxiter": steps, "gtol": TOLERANCE, "ftol": 0})
     return start.from_flat(found.x), bool(found.nit < steps)

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import atlas
+from ingest.recorders import linear_probe
 from ingest.recorders.linear_probe import L2, FactoredWeights, codelength, evaluate_probe, fit_class_probs, fit_factors
 from schema.audits import run_audits
 from schema.open.store import open_writer
@@ -143,3 +144,17 @@ def test_runs_of_several_ranks_stand_side_by_side_and_an_older_atlas_has_none(tm
         assert not [found.audit.name for found in run_audits(a.con) if found.n_rows]
         settings = a.sql("SELECT settings ->> 'rank' FROM run WHERE kind = 'probe' ORDER BY run_id").to_series().to_list()
         assert settings == [None, "2", "1000"]
+
+
+def test_factors_may_take_the_steps_that_those_of_a_real_model_took(drawn: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
+    """SmolLM2's parts of speech took up to 550, which no small case does; weights that nothing restricts never took 300."""
+    x, y = drawn
+    steps = []
+
+    def noted(*arguments: object) -> object:
+        steps.append(arguments[-1])
+        return fit_factors(*arguments)
+
+    monkeypatch.setattr(linear_probe, "fit_factors", noted)
+    fit_class_probs(x[:N], y[:N], x[N:], K, 1)
+    assert len(steps) == 1 and steps[0] > 550
