@@ -1,6 +1,9 @@
-"""Prompts through the atlas's own model, which a process of its own holds: answers are the atlas's tables."""
+"""Prompts through the atlas's own model, which runs in a separate process; the answers are tables like the atlas's."""
 
 from atlas.live.session import Live, LiveTrace
 from atlas.live.switching import SwitchOffResult
 
-__all__ = ["Live", "LiveTrace", "SwitchOffResult"]
+SwitchedOff = SwitchOffResult
+"""The former name, until the next version."""
+
+__all__ = ["Live", "LiveTrace", "SwitchOffResult", "SwitchedOff"]

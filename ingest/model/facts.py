@@ -1,8 +1,8 @@
-"""What the atlas knows of a model family: where its stream, its attention and its FFN lie, and how they compute.
+"""The facts that describe a model family: the module paths of its stream, attention and FFN, and how these compute.
 
-An architecture is a row of facts, not a subclass. Module paths are dotted: `backbone` from the causal language model, those of `Stream`
-from the backbone, those of `Attention` and `Ffn` from one layer. Facts that depend on a checkpoint's configuration, or on the layer too, are
-functions of them. Biases, the sizes of heads and the epsilons of norms are read from the modules themselves.
+An architecture is a row of facts, not a subclass. Module paths are dotted: `backbone` starts from the causal language model, the other paths of
+`Stream` from the backbone, and those of `Attention` and `Ffn` from one layer. Facts that depend on a checkpoint's configuration are functions of it; facts
+that also depend on the layer are functions of both. Biases, the sizes of heads and the epsilons of norms are read from the modules themselves.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,22 +18,26 @@ LayerFact = Callable[[PretrainedConfig, int], T]
 
 
 def config_attribute(attribute: str) -> ConfigFact[Any]:
-    """Read the fact from this attribute of the model's configuration."""
+    """Build a fact that is read from this attribute of the model's configuration."""
     return lambda config: getattr(config, attribute)
 
 
 def constant_fact(fact: T) -> ConfigFact[T]:
-    """Give the same fact for every model of the family."""
+    """Build a fact that is the same for every model of the family."""
     return lambda config: fact
 
 
+of, always = config_attribute, constant_fact
+"""The former names, until the next version, for families of other distributions."""
+
+
 def every_layer(fact: ConfigFact[T]) -> LayerFact[T]:
-    """Give the same fact in every layer."""
+    """Build a layer fact that is the same in every layer."""
     return lambda config, layer: fact(config)
 
 
 def in_local_layers(attribute: str) -> LayerFact[Any]:
-    """Read the fact from this attribute of the configuration in the layers that its `layer_types` call sliding; None in the others."""
+    """Build a layer fact from this attribute of the configuration; it is None in layers whose entry in `layer_types` is not sliding_attention."""
     return lambda config, layer: getattr(config, attribute) if config.layer_types[layer] == "sliding_attention" else None
 
 
@@ -48,39 +52,39 @@ class Stream:
     backbone: str
     """The decoder without its output head; its input is token ids."""
     layers: str
-    """List of blocks. A block's input is resid_pre and its output resid_post."""
+    """The list of blocks. A block's input is resid_pre and its output is resid_post."""
     final_norm: str
     token_embedding: str
     embedding_multiplier: ConfigFact[float] = ONE
-    """What token rows are multiplied by."""
+    """Factor on the token rows."""
     embedding_norm: str | None = None
     """Norm between the token rows and the first block."""
     position_embedding: str | None = None
-    """Learned rows that are added to the token rows; None where positions act in the scores alone."""
+    """Learned position rows that are added to the token rows; None if positions act on attention scores alone."""
     position_offset: int = 0
     """Row of the first position."""
     max_context: ConfigFact[int | None] = POSITIONS
-    """Longest sequence the model was made for; None where positions have no bound."""
+    """Longest sequence the model was made for; None if positions have no bound."""
     is_parallel: ConfigFact[bool] = NO
-    """Attention and FFN both read resid_pre."""
+    """Whether attention and FFN both read resid_pre."""
     residual_multiplier: ConfigFact[float] = ONE
-    """What attention and FFN outputs are multiplied by before they are added."""
+    """Factor on the outputs of attention and FFN before they are added to the stream."""
     logit_divisor: ConfigFact[float] = ONE
     logit_softcap: ConfigFact[float | None] = NONE
 
 
 @dataclass(frozen=True)
 class Rotary:
-    """RoPE: pairs of q's and of k's leading dimensions turn with the position, by angles that the model itself gives."""
+    """RoPE: pairs among the leading dimensions of q and k are rotated with the position, by angles that the model itself provides."""
 
     angles: str = "rotary_emb"
-    """Module of the backbone that gives the cosines and the sines of positions, each pair's twice."""
+    """Module of the backbone that returns the cosines and sines of positions; the values of each pair of dimensions occur twice."""
     is_table: bool = False
-    """`angles` is a buffer of each layer instead, [positions, sines then cosines]."""
+    """Whether `angles` is a buffer of each layer instead: [positions, sines then cosines]."""
     is_adjacent: bool = False
-    """Pairs are dimensions (2n, 2n + 1); elsewhere (n, n + half of those that turn)."""
+    """Whether the pairs are dimensions (2n, 2n + 1); if not, they are (n, n + half the number of rotated dimensions)."""
     layer_type: LayerFact[str | None] = NONE_IN_ALL
-    """Which of its bases the module is to take; None where it has one."""
+    """Layer type by which the module chooses one of its bases; None if it has only one."""
 
 
 @dataclass(frozen=True)
@@ -90,35 +94,35 @@ class Attention:
     write: str
     """Module whose output, times the residual multiplier, is added to the stream (after a norm, if one follows)."""
     norm: str | None
-    """Norm between resid_pre and q, k and v; None where none precedes."""
+    """Norm between resid_pre and q, k and v; None if there is none."""
     q: str
     k: str
     v: str
     o: str
-    """Projections; q, k and v name one module where they are fused."""
+    """Path of the output projection. q, k and v are the paths of their projections; all three name the same module if they are fused."""
     layout: Literal["apart", "blocks", "heads"] = "apart"
-    """How rows of a fused projection lie: blocks, all of q, then all of k, then all of v; heads, for each head its q, k and v."""
+    """Order of the rows of q, k and v. apart: three projections. blocks: fused, all of q, then all of k, then all of v. heads: fused, q, k and v by head."""
     after_norm: str | None = None
     """RMS norm between `o` and the residual add."""
     n_heads: ConfigFact[int] = HEADS
     q_norm: ConfigFact[str | None] = NONE
     k_norm: ConfigFact[str | None] = NONE
-    """Norms of q and k before they turn."""
+    """Norms of q (`q_norm`) and k (`k_norm`) before RoPE rotates them."""
     is_qk_norm_joint: bool = False
-    """One norm over the q (the k) of all heads together; elsewhere each head is normed by itself."""
+    """Whether one norm covers the q (or the k) of all heads together; if not, each head is normed separately."""
     scale: LayerFact[float | None] = NONE_IN_ALL
-    """What scores q·k are multiplied by; None for 1/√d_head."""
+    """Factor on the scores q·k; None for 1/√d_head."""
     softcap: ConfigFact[float | None] = NONE
     """Scaled scores become softcap·tanh(score/softcap)."""
     window: LayerFact[int | None] = NONE_IN_ALL
-    """A position sees so many, itself included; None for all before it."""
+    """Number of positions that a position attends to, itself included; None for all up to it."""
     rotary: Rotary | None = None
     is_alibi: bool = False
-    """Scores fall linearly with the distance, by a slope a head."""
+    """Whether scores fall linearly with the distance, with one slope per head (ALiBi)."""
 
     @property
     def module(self) -> str:
-        """Name the module in which `o` lies: its output is the state and, where its code gives them, the attention weights."""
+        """Path of the module that contains `o`. Its output is the state and, if its code returns them, the attention weights."""
         return self.o.rpartition(".")[0]
 
 
@@ -129,12 +133,12 @@ class Ffn:
     write: str
     """Module whose output, times the residual multiplier, is added to the stream (after a norm, if one follows)."""
     read: str
-    """Module whose input is the sub-layer's residual input: its norm, or the FFN itself where none precedes.
-    In a sequential block that is resid_mid; in a parallel one resid_pre, and resid_mid is the virtual resid_pre + attn_out."""
+    """Module whose input is the state that the FFN reads from the stream: its norm, or the FFN itself if no norm precedes it.
+    In a sequential block this state is resid_mid; in a parallel one it is resid_pre, and resid_mid is the virtual sum resid_pre + attn_out."""
     up: str
     """Projection whose rows are the keys (the up keys of a gated FFN)."""
     down: str
-    """Projection whose input is the coefficients."""
+    """Projection whose input is the vector of coefficients."""
     gate: str | None = None
     after_norm: str | None = None
     """RMS norm between `down` and the residual add."""
@@ -143,19 +147,19 @@ class Ffn:
 
 @dataclass(frozen=True)
 class Architecture:
-    """Where a decoder block of one model family keeps what the atlas records, and how it computes it."""
+    """All facts of one model family: the modules from which the atlas records, and how they compute."""
 
     stream: Stream
     attention: Attention
     ffn: Ffn
     norm_gain_offset: float = 0.0
-    """Gemma's norms multiply by 1 + weight."""
+    """Number added to the weight of a norm to give its gain: 1 for Gemma."""
     is_conv1d: bool = False
-    """GPT-2 stores projections as [in, out], every other family as [out, in]."""
+    """Whether projections are stored as [in, out], as in GPT-2; every other family stores them as [out, in]."""
     objection: ConfigFact[str | None] = NONE
-    """Why a variant within the family cannot be recorded; None if it can."""
+    """Reason why a variant within the family cannot be recorded; None if it can."""
     tiny: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of a configuration small enough for tests: 2 layers, d_model at most 32, vocabulary 300."""
+    """Arguments of a configuration that is small enough for tests: 2 layers, d_model at most 32, vocabulary 300."""
 
 
 VOCABULARY: Mapping[str, Any] = {"vocab_size": 300, "bos_token_id": 0, "eos_token_id": 0}

@@ -1,4 +1,4 @@
-"""What a pass is: a kind of run, said whole in one file that is found by listing, and done by the `Work` that it names."""
+"""Base classes of passes. A pass is a kind of run, declared in one file that is found by listing, and done by the `Work` that it names."""
 
 from collections.abc import Iterable
 from functools import cached_property
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from ingest.model.models import Model
     from ingest.request import Request
 
-__all__ = ["Basis", "CostSample", "Pass", "Plan", "PlannedPass", "Recording", "RecordingPass", "Text", "flag"]
+Probe = CostSample
+"""The former name, until the next version, for passes of other distributions."""
+
+__all__ = ["Basis", "CostSample", "Pass", "Plan", "PlannedPass", "Probe", "Recording", "RecordingPass", "Text", "flag"]
 
 
 class Pass(Work):
@@ -24,9 +27,9 @@ class Pass(Work):
 
     name: ClassVar[str]
     after: ClassVar[tuple[str, ...]] = ()
-    """Passes that come first where both are asked for: it reads what they bring, or is of less use than they."""
+    """Passes that run first if both are requested: this pass reads their rows, or is of less use than they are."""
     reads: ClassVar[tuple[str, ...]] = ()
-    """Tables that its numbers depend on and that other runs fill. The settings of its runs name, of each, the runs that had brought rows."""
+    """Tables filled by other runs, on which its numbers depend. The settings of its runs name, for each table, the runs that had brought rows."""
     options: ClassVar[tuple[click.Option, ...]] = ()
     """Its options of `atlas ingest`; their values are in `Request.options`."""
     needs_corpus: ClassVar[bool] = False
@@ -41,11 +44,11 @@ class Pass(Work):
 
     @cached_property
     def implementation(self) -> Work:
-        """The `Work` that `work` names; where it names none, one that does nothing, for a subclass that does all itself."""
+        """The `Work` that `work` names; if it names none, a `Work` that does nothing, for a subclass that does everything itself."""
         return resolve_name(self.work)() if self.work else Work()
 
     def is_wanted(self, request: "Request") -> bool:
-        """Tell whether the request asks for it: by its first option, and with a corpus where it needs one; a pass without options says it by itself."""
+        """Tell whether the request asks for this pass: by its first option, and with a corpus if it needs one. A pass without options overrides this method."""
         return bool(request.options[str(self.options[0].name)]) and not (self.needs_corpus and request.corpus is None)
 
     def check(self, request: "Request") -> None:
