@@ -37,7 +37,7 @@ def open(path: "Path | str", *, memory: str = "4GB") -> "Atlas":
     """Open an atlas read-only.
 
     `memory` is DuckDB's limit for this process, such as "4GB". Use the result as a context manager, or call its close().
-    Raises NotAnAtlas if the file is missing, no atlas, or one of another schema version; Locked if another process writes to it.
+    Raises NotAnAtlas if the file is missing, is not an atlas, or has another schema version; Locked if another process writes to it.
     """
     require_unix()
     from atlas.api import Atlas
@@ -46,7 +46,7 @@ def open(path: "Path | str", *, memory: str = "4GB") -> "Atlas":
 
 
 def __getattr__(name: str) -> Any:
-    """Give `atlas.Atlas` on demand, so that DuckDB and polars are imported when an atlas is opened, not before."""
+    """Import `atlas.Atlas` on demand, so that DuckDB and polars are imported when an atlas is opened, not before."""
     if name == "Atlas":
         from atlas.api import Atlas
 

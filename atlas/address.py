@@ -1,4 +1,4 @@
-"""Addresses for people: L3N17 is neuron 17 of layer 3, L3H7 its attention head 7, all counted from 0. Tables keep the two numbers."""
+"""Addresses for people: L3N17 is neuron 17 of layer 3, L3H7 its attention head 7, all counted from 0. Tables store the two numbers."""
 
 import re
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from schema.errors import AtlasError
 
 
 class Neuron(NamedTuple):
-    """Layer and neuron, each counted from 0; its text is the address."""
+    """Layer and neuron, each counted from 0; str() gives the address."""
 
     layer: int
     neuron: int
@@ -17,7 +17,7 @@ class Neuron(NamedTuple):
 
 
 class Head(NamedTuple):
-    """Layer and attention head, each counted from 0; its text is the address."""
+    """Layer and attention head, each counted from 0; str() gives the address."""
 
     layer: int
     head: int

@@ -1,4 +1,4 @@
-"""The answer to a question as a frame, and why one has no rows: what was asked for is not in this atlas, or a run that would have filled it was not made."""
+"""Answers to questions as frames, and explanations of empty ones: the atlas lacks what an argument names, or the run that would have filled a table."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -20,11 +20,11 @@ from schema.errors import AtlasError
 from schema.open.kinds import Companion, kinds
 
 MOST_CALLS = 20
-"""Questions of a typed statement whose arguments are looked at."""
+"""Maximum number of questions in a typed statement whose arguments are checked."""
 
 
 def read_answer(con: duckdb.DuckDBPyConnection, name: str, *args: object, **kwargs: object) -> pl.DataFrame:
-    """Ask a question by name. Raises AtlasError for an unknown one, for wrong arguments, and for what this atlas does not have."""
+    """Ask a question by name. Raises AtlasError for an unknown question, for wrong arguments, and for arguments that this atlas does not have."""
     q = question(name)
     arguments = bind(q, args, kwargs)
     check_arguments(con, arguments, q.sql)
@@ -32,7 +32,7 @@ def read_answer(con: duckdb.DuckDBPyConnection, name: str, *args: object, **kwar
 
 
 def explain_no_rows(con: duckdb.DuckDBPyConnection, path: Path, q: Question) -> str:
-    """Explain why a question has no rows, as far as that is for lack of a run, or of what lies beside the atlas at `path`; '' where it is not."""
+    """Explain why a question has no rows if the reason is a missing run, or missing data beside the atlas at `path`; return '' for any other reason."""
     if run := missing_run(con, q.sql):
         return f"because this atlas has no {run} run: `{ingest_command(con, path, run)}`"
     if later := unknown_tables(con, q.sql):
@@ -43,12 +43,12 @@ def explain_no_rows(con: duckdb.DuckDBPyConnection, path: Path, q: Question) -> 
 
 
 def other_command(kind: Companion, q: Question) -> str:
-    """Name the command that says what there is, or the one that makes it, where the first is what was called."""
+    """Name the command that reports the contents of `kind`, or the command that adds to them if `q` is itself that report."""
     return kind.changed_by if kind.told_by == f"atlas ask {q.name}" else kind.told_by
 
 
 def explain_empty_statement(con: duckdb.DuckDBPyConnection, path: Path, sql: str) -> str:
-    """Explain why a typed statement has no rows, as far as that is due to the arguments of its questions or a missing run; '' where it is not.
+    """Explain why a typed statement has no rows if the reason is an argument of its questions or a missing run; return '' for any other reason.
 
     A statement reads questions as tables, which cannot refuse their arguments.
     """
@@ -66,11 +66,11 @@ def explain_empty_statement(con: duckdb.DuckDBPyConnection, path: Path, sql: str
 
 
 Call = tuple[str, tuple[object, ...], dict[str, object]]
-"""A question's name, and its arguments by place and by name."""
+"""A question's name, its positional arguments and its named arguments."""
 
 
 def calls(con: duckdb.DuckDBPyConnection, sql: str) -> Iterator[Call]:
-    """Yield the questions that a typed statement asks with numbers and texts that are written in it; others depend on its rows."""
+    """Yield the calls of questions in a typed statement whose arguments are all constants; other arguments depend on the statement's rows."""
     try:
         parsed = json.loads(fetch_rows(con, "SELECT json_serialize_sql(?, skip_default := true)", [sql])[0][0])
     except RecursionError:
@@ -83,11 +83,14 @@ def calls(con: duckdb.DuckDBPyConnection, sql: str) -> Iterator[Call]:
 
 
 READ: dict[str, Callable[[str], object]] = {"INTEGER": int, "NUMERIC": float, "STRING": str, "BOOLEAN": "true".__eq__, "NULL_LITERAL": lambda _: None}
-"""Kinds of literals of DuckDB 2, and what their text says."""
+"""Kind of a literal in DuckDB 2 → the function that converts its text to a value."""
 
 
 def constants(called: dict) -> list[tuple[str | None, object]] | None:
-    """Name and value of each argument of a call, as DuckDB 1 or 2 has it, without a name by its place; None where one is no constant."""
+    """Return the name and value of each argument of a call, as DuckDB 1 or 2 serialises it; None if an argument is not a constant.
+
+    A positional argument has no name.
+    """
     children = [(child.get("alias"), child) for child in called.get("children", [])]
     found: list[tuple[str | None, object]] = []
     for name, node in [*children, *((argument.get("name"), argument["expression"]) for argument in called.get("arguments", []))]:

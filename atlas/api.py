@@ -1,4 +1,4 @@
-"""The Python face of an atlas: one method for each question, free SQL, and a summary of what is inside."""
+"""The Python interface of an atlas: one method for each question, free SQL, and a summary of the contents."""
 
 import warnings
 from collections.abc import Callable, Iterable
@@ -33,7 +33,7 @@ class Atlas:
     """An open atlas, read-only.
 
     Every question is a method: `a.top_triggers(3, 17, n=10)` returns a polars frame; `a.questions()` lists them, `help(a.top_triggers)`
-    explains one. Close it, or use it as a context manager.
+    explains one. Close the atlas, or use it as a context manager.
     """
 
     def __init__(self, path: Path | str, *, memory: str = "4GB") -> None:
@@ -42,11 +42,11 @@ class Atlas:
         self.con = open_with_beside(self.path, memory=memory)
 
     def ask(self, name: str, *args: object, **kwargs: object) -> pl.DataFrame:
-        """Ask a question by name; arguments in the order of its parameters, or by name.
+        """Ask a question by name; arguments are in the order of its parameters, or by name.
 
-        Returns a polars frame with the question's columns, one row per its grain: `help(a.NAME)` lists both, with units.
+        Returns a polars frame with the question's columns and grain (what one row stands for): `help(a.NAME)` lists both, with units.
         Raises AtlasError for an unknown question (with the nearest names), wrong arguments, or a layer, neuron, position, corpus or token
-        that this atlas does not have. Warns where there are no rows for want of a run.
+        that this atlas does not have. Warns if there are no rows because a run is missing.
         """
         return answer_with_warning(self, name, args, kwargs)
 
@@ -55,10 +55,10 @@ class Atlas:
     ) -> pl.DataFrame:
         """Run one SELECT over tables, views and questions; `parameters` fill `?` (a list) or `$name` (a dict).
 
-        What it may use is the same either way; with `own_process`, for a statement of somebody you do not know, limits of time and memory hold
-        because the process that runs it is killed, and it takes no parameters.
-        Returns a polars frame of at most `max_rows` rows, with a warning if there are more, and if there are none where the reason is known; units are
-        those of `schema()`.
+        own_process: for a statement of somebody you do not know. The statement may use the same things, but takes no parameters; limits of time and
+        memory hold because the process that runs it is killed.
+        Returns a polars frame of at most `max_rows` rows. Warns if there are more rows, and if there are none and the reason is known. Units are those of
+        `schema()`.
         Raises QueryRefused for anything but one SELECT over this atlas, QueryTimeout after `timeout` seconds, AtlasError for wrong SQL.
         """
         if own_process and parameters:
@@ -88,13 +88,13 @@ class Atlas:
         return read_status(self.con, self.path)
 
     def neuron(self, address: str) -> Card:
-        """Read everything short about one neuron: `a.neuron("L3N17")`. Raises AtlasError for a malformed or unknown address."""
+        """Read the one-page summary of a neuron: `a.neuron("L3N17")`. Raises AtlasError for a malformed or unknown address."""
         layer, neuron = parse_neuron(address)
         check_arguments(self.con, {"layer": layer, "neuron": neuron})
         return read_card(self.con, layer, neuron)
 
     def head(self, address: str) -> HeadCard:
-        """Read everything short about one attention head: `a.head("L3H7")`. Raises AtlasError for a malformed or unknown address."""
+        """Read the one-page summary of an attention head: `a.head("L3H7")`. Raises AtlasError for a malformed or unknown address."""
         layer, head = parse_head(address)
         check_arguments(self.con, {"layer": layer, "head": head})
         return read_head_card(self.con, self.path, layer, head)
@@ -102,8 +102,9 @@ class Atlas:
     def collect(self, name: str, members: "pl.DataFrame | Iterable[str]", *, by: str, note: str = "") -> int:
         """Add to a collection beside the atlas: `a.collect("money", a.neurons_promoting("money"), by="ada")`, or addresses such as ["L3N17", "L3H7"].
 
-        A collection that does not exist is made, with the note. Of a frame each row gives its neuron, else its head, position or token. Returns how many
-        were not in it before. What is open stays as it was: open the atlas again to read them. Raises AtlasError for what this atlas does not have.
+        Creates the collection, with the note, if it does not exist. If `members` is a frame, each row adds its neuron, else its head, position or token.
+        Returns how many members were not in the collection before. Open the atlas again to read them: the open one stays as it was.
+        Raises AtlasError for members that this atlas does not have.
         """
         from atlas.beside.collections import keeping  # with Arrow, which an atlas is opened without
         from atlas.beside.collections.members import component, in_rows
@@ -112,7 +113,7 @@ class Atlas:
         return keeping.add(self.con, self.path, name, found, by=by, note=note)[0]
 
     def live(self) -> "Live":
-        """Open the atlas's own model for prompts: `a.live().trace("The city council met")`. A process of its own holds it; the first prompt starts that."""
+        """Open the atlas's own model for prompts: `a.live().trace("The city council met")`. The first prompt starts its process."""
         from atlas.live import Live  # with Arrow, which an atlas is opened without
 
         return Live(self.con, self.path)
@@ -144,7 +145,7 @@ class Atlas:
 
 
 def answer_with_warning(a: Atlas, name: str, args: tuple[object, ...], kwargs: dict[str, object]) -> pl.DataFrame:
-    """Ask for whoever called the caller, who is warned where there are no rows for want of a run."""
+    """Ask a question, and warn the caller's caller if there are no rows because a run is missing."""
     frame = read_answer(a.con, name, *args, **kwargs)
     if frame.is_empty() and (why := explain_no_rows(a.con, a.path, question(name))):
         warnings.warn(f"{name} has no rows, {why}", stacklevel=3)
@@ -152,7 +153,7 @@ def answer_with_warning(a: Atlas, name: str, args: tuple[object, ...], kwargs: d
 
 
 def method(a: Atlas, q: Question) -> Callable[..., pl.DataFrame]:
-    """Turn the question into a method, with its header as docstring and signature."""
+    """Turn the question into a method, whose docstring and signature come from the question's header."""
 
     def ask_question(*args: object, **kwargs: object) -> pl.DataFrame:
         return answer_with_warning(a, q.name, args, kwargs)

@@ -1,4 +1,4 @@
-"""What a caller passes to a question: matched to its parameters, and taken only if it is what the parameter means."""
+"""Arguments of a question: matched to its parameters, and accepted only if they have the parameters' types."""
 
 import inspect
 from collections.abc import Callable, Iterable
@@ -11,7 +11,7 @@ PYTHON_TYPES = {"integer": int, "bigint": int, "double": float, "text": str, "bi
 
 
 def signature(q: Question) -> inspect.Signature:
-    """Build a Python signature from the question's parameters; it returns a frame."""
+    """Build a Python signature from the question's parameters, with a polars frame as return type."""
     import polars as pl
 
     def parameter(p: Parameter) -> inspect.Parameter:
@@ -22,11 +22,11 @@ def signature(q: Question) -> inspect.Signature:
 
 
 MOST_BITS = 127
-"""Of a whole number: those of DuckDB's widest."""
+"""Maximum bits of a whole number: those of DuckDB's widest integer."""
 
 
 def bind(q: Question, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
-    """Bind arguments to a question's parameters, by name, defaults filled in, as plain Python values. Raises AtlasError with the signature."""
+    """Bind arguments to a question's parameters, defaults filled in: name → plain Python value. Raises AtlasError, with the signature, if they do not fit."""
     try:
         bound = signature(q).bind(*args, **kwargs)
     except TypeError as error:
@@ -36,7 +36,7 @@ def bind(q: Question, args: tuple[object, ...], kwargs: dict[str, object]) -> di
 
 
 def convert_value(q: Question, p: Parameter, value: object) -> object:
-    """Convert the value to the parameter's type; None is taken only where the default is NULL. Raises AtlasError for what has no such value."""
+    """Convert the value to the parameter's type; None is accepted only if the default is NULL. Raises AtlasError for a value that cannot be converted."""
     if value is None:
         if p.default != "NULL":
             raise AtlasError(f"{q.signature}: {p.name} must not be None")
@@ -52,7 +52,7 @@ def convert_value(q: Question, p: Parameter, value: object) -> object:
 
 
 def to_integer(value: object) -> int:
-    """Convert an integer of Python or numpy to int; True is no number here."""
+    """Convert an integer of Python or numpy to int; a boolean raises TypeError."""
     if isinstance(value, bool):
         raise TypeError
     number = index(value)  # type: ignore[arg-type]
@@ -62,7 +62,7 @@ def to_integer(value: object) -> int:
 
 
 def to_float(value: object) -> float:
-    """Convert a number of Python or numpy to float; True is no number here."""
+    """Convert a number of Python or numpy to float; a boolean raises TypeError."""
     if isinstance(value, bool | str):
         raise TypeError
     return float(value)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""One neuron on one page: norms, what its value promotes, what triggers its key."""
+"""One neuron on one page: norms, the tokens that its value promotes, the texts that trigger its key."""
 
 from dataclasses import dataclass
 from html import escape
@@ -19,7 +19,7 @@ N_TRIGGERS = 10
 @dataclass(frozen=True)
 class Card:
     """A neuron: `facts` (question neuron_card, one row per corpus), `tokens` (value_tokens), `top` and `bottom` (sequence_triggers of
-    both tails: one text a sequence)."""
+    both tails: one text per sequence)."""
 
     address: str
     facts: pl.DataFrame
@@ -35,7 +35,7 @@ class Card:
 
 
 def read_card(con: duckdb.DuckDBPyConnection, layer: int, neuron: int) -> Card:
-    """Ask the four questions a card is made of; layer and neuron from 0."""
+    """Ask the four questions that a card is made of; layer and neuron count from 0."""
 
     def ask(name: str, **arguments: object) -> pl.DataFrame:
         defaults = {p.name: p.default_value for p in question(name).parameters}
@@ -69,5 +69,5 @@ def triggers_html(triggers: pl.DataFrame) -> str:
 
 
 def describe_more_triggers(n_folded: int) -> str:
-    """Say how many more triggers the sequence of one has; '' for none."""
+    """Describe how many more triggers are in the same sequence; return '' if there are none."""
     return f"{n_folded} more in this sequence" if n_folded else ""

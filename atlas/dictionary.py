@@ -1,4 +1,4 @@
-"""The data dictionary: every table, view and column with type and meaning, files beside an atlas too, from an open atlas or from the metadata alone."""
+"""The data dictionary: type and meaning of every table, view and column, also of the files beside an atlas; from an open atlas or from the metadata alone."""
 
 import duckdb
 import polars as pl
@@ -49,7 +49,7 @@ def describe_blank() -> pl.DataFrame:
 
 
 def to_markdown(dictionary: pl.DataFrame) -> str:
-    """Format the dictionary as a Markdown page, one section a relation."""
+    """Format the dictionary as a Markdown page, one section per relation."""
     from atlas.export.markdown import markdown_table
 
     parts = ["# Data dictionary", ""]

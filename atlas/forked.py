@@ -1,4 +1,4 @@
-"""Refuse an atlas to a process that was forked after one was opened: the threads of DuckDB and polars stay behind, and what waits for them has no end."""
+"""Refusal of an atlas to a process forked after one was opened: the threads of DuckDB and polars stay in the parent, and a wait for them never ends."""
 
 import os
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class Process:
     is_forked: bool = False
 
     def note_fork(self) -> None:
-        """Keep what the process before the fork had done."""
+        """Mark this process as forked if the process before the fork had opened an atlas."""
         self.is_forked = self.is_forked or self.has_opened
 
 

@@ -1,4 +1,4 @@
-"""From DuckDB to polars: what a statement returns, as a frame."""
+"""DuckDB to polars: the rows that a statement returns, as a frame."""
 
 import duckdb
 import polars as pl

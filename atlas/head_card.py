@@ -22,10 +22,11 @@ READ_BY = "read_by"
 
 @dataclass(frozen=True)
 class HeadCard:
-    """A head: `facts` (question head_card, one row), `directions` (head_tokens: of OV, the three of the largest singular values, both ends), `read_by`
-    (composition_from: the later heads whose keys read it most), `behaviours` (head_behaviours), `positions` (head_positions).
+    """Data on one head.
 
-    A frame has no rows where its pass was not run; `missing` has the passes, each with the command that fills it.
+    `facts`: question head_card, one row. `directions`: head_tokens of the OV circuit, both ends of the three directions with the largest singular values.
+    `read_by`: composition_from, the later heads whose keys read this head most. `behaviours`: head_behaviours. `positions`: head_positions.
+    A frame has no rows if its pass was not run; `missing` maps each such pass to the command that runs it.
     """
 
     address: str
@@ -48,7 +49,7 @@ class HeadCard:
 
 
 def read_head_card(con: duckdb.DuckDBPyConnection, path: Path, layer: int, head: int) -> HeadCard:
-    """Ask the questions a card is made of; layer and head from 0. path: the atlas's, for the commands that fill what it lacks."""
+    """Ask the questions that make up a card; layer and head count from 0. path: the atlas's path, for the commands that fill what is missing."""
     missing: dict[str, str] = {}
 
     def ask(name: str, **arguments: object) -> pl.DataFrame:
@@ -71,7 +72,7 @@ def read_head_card(con: duckdb.DuckDBPyConnection, path: Path, layer: int, head:
 
 
 def table_html(frame: pl.DataFrame) -> str:
-    """Build a table of the frame's columns that have a value."""
+    """Build an HTML table of those columns of the frame that have a value."""
     shown = [name for name in frame.columns if frame[name].null_count() < frame.height]
     cells = [display_cells(frame[name]) for name in shown]
     header = "".join(f"<th>{escape(name)}</th>" for name in shown)

@@ -1,4 +1,4 @@
-"""What is in an atlas: model, corpora, runs, rows."""
+"""Inventory of an atlas: model, corpora, runs, rows."""
 
 from dataclasses import dataclass
 from html import escape
@@ -34,9 +34,10 @@ ORDER BY r.run_id
 
 @dataclass(frozen=True)
 class Status:
-    """`model` has one row (none in an empty atlas), `corpora` one per corpus, `runs` one per run, `tables` one per table with its rows.
+    """Content of an atlas.
 
-    `notes` say what somebody may not know of it (atlas/status_notes.py).
+    `model` has one row (none in an empty atlas), `corpora` one per corpus, `runs` one per run, `tables` one per table with its number of rows.
+    `notes`: sentences about the atlas that its user may not know (atlas/status_notes.py).
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""What an open atlas leaves out of the files beside it, and which of them it does not see at all, in words."""
+"""Descriptions of the rows that an open atlas leaves out of the files beside it, and of the files that it does not see at all."""
 
 import os
 import shlex
@@ -15,7 +15,7 @@ from schema.release import stored_tables
 
 
 def describe_left_out(con: duckdb.DuckDBPyConnection, catalog: str) -> str:
-    """Describe what is left out of the file that is attached by this name (schema/open/others.py); '' where nothing is, and for the atlas itself."""
+    """Describe the rows left out of the file attached as `catalog` (schema/open/others.py); '' if there are none, and for the atlas itself."""
     with own_cursor(con) as cursor:
         if (catalog, LEFT_OUT) not in stored_tables(cursor):
             return ""
@@ -25,12 +25,12 @@ def describe_left_out(con: duckdb.DuckDBPyConnection, catalog: str) -> str:
 
 
 def list_left_out(con: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
-    """Describe the files of the atlas at `path` that this user may not read, those that no atlas has, and what is left out of each kind that has any."""
+    """Describe the files of the atlas at `path` that this user may not read, the files that belong to no atlas, and the rows left out of each kind of file."""
     return [*shut_files(path), *orphaned_files(path), *(said for kind in kinds() if (said := describe_left_out(con, kind.name)))]
 
 
 def shut_files(path: Path) -> list[str]:
-    """List files beside the atlas that belong to somebody else and are shut to this user, each with what to ask for."""
+    """List files beside the atlas that belong to another user and that this user may not read, each with the command to ask its owner for."""
     files = (kind.file(path) for kind in kinds())
     said = "{} is left out, for it cannot be read by you: ask {} for `chmod --reference={} {}`"
     shut = [file for file in files if file.exists() and not is_readable(file)]
@@ -38,7 +38,7 @@ def shut_files(path: Path) -> list[str]:
 
 
 def orphaned_files(path: Path) -> list[str]:
-    """List files in the folder that belong to no atlas there, where this one has none of their kind: it may have been renamed without them."""
+    """List files in the folder that belong to no atlas there and are of a kind that this atlas has no file of: the atlas may have been renamed without them."""
     found = []
     for kind in kinds():
         own, end = kind.path(path), f".{kind.name}.duckdb"

@@ -1,18 +1,18 @@
-"""What collections, and people who say something of an atlas, may be called."""
+"""Names allowed for collections, and for people who say something about an atlas."""
 
 import unicodedata
 
 from schema.errors import AtlasError
 
 LONGEST_NAME = 60
-"""Characters."""
+"""Most characters of a name."""
 
 SIGNS = {"collection": " .,:+()_-", "person": " .,:+()_-'’@"}
-"""What is named → what its name may have beside letters, their marks and digits."""
+"""Kind of name → characters that it may have beside letters, their marks and digits."""
 
 
 def normalise_name(name: str, of: str = "collection") -> str:
-    """Normalise a name to how it is kept. Raises AtlasError if it is empty or too long, begins with -, or has other characters than those allowed."""
+    """Normalise a name to the form that is stored. Raises AtlasError if it is empty or too long, begins with -, or has characters that are not allowed."""
     kept, signs = unicodedata.normalize("NFC", name).strip(), SIGNS[of]
     if not 0 < len(kept) <= LONGEST_NAME or not all(c in signs or unicodedata.category(c)[0] in "LNM" for c in kept) or kept[0] == "-":
         raise AtlasError(

@@ -1,4 +1,4 @@
-"""Neurons whose numbers lie within ranges: one SELECT, composed from the tables' metadata, that runs in any DuckDB. Nothing is read here."""
+"""Neurons whose numbers are within ranges: one SELECT, composed from the tables' metadata, that runs in any DuckDB. No data is read here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,27 +16,28 @@ N, S, T = NEURON.alias("n"), STATISTICS.alias("s"), TOKEN.alias("t")
 
 
 def number_columns(table: Table) -> dict[str, str]:
-    """List the table's columns that hold one number, no id: name → meaning."""
+    """List the table's columns that hold one number and no id: name → meaning."""
     return {c.name: str(c.comment) for c in table.columns if isinstance(c.type, Integer | Float) and "references" not in c.info}
 
 
 ACTIVE_SHARE = {"active_share": "n_active / n_positions: share of positions with a coefficient over 0, in [0, 1]."}
 
 COLUMNS = {**number_columns(NEURON), **ACTIVE_SHARE, **{name: meaning for name, meaning in number_columns(STATISTICS).items() if name not in NEURON.c}}
-"""What neurons are searched and ordered by → what it holds, with its unit."""
+"""Columns by which neurons are searched and ordered: name → meaning, with its unit."""
 
 EXPRESSIONS: dict[str, ColumnElement] = {name: N.c[name] if name in NEURON.c else S.c[name] for name in COLUMNS if name != "active_share"}
 EXPRESSIONS["active_share"] = (S.c.n_active / S.c.n_positions).label("active_share")
-"""Column → what it is in SQL. Layer and neuron are those of table neuron: without a sweep there are no statistics."""
+"""Column → its SQL expression. Layer and neuron are those of table neuron: without a sweep there are no statistics."""
 
 Range = tuple[float | None, float | None]
-"""Smallest and largest, both within; None for no bound."""
+"""Smallest and largest value, both included; None for no bound."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """Ranges by column, all of which must hold; a null lies in none. Ordered by a column, nulls last, then by corpus, layer and neuron.
+    """Search by ranges of columns, all of which must hold; a null is in no range.
 
+    Rows are ordered by the column `order`, nulls last, then by corpus, layer and neuron.
     `corpus` is the corpus_id of the statistics; None gives a row for each corpus.
     """
 
@@ -47,9 +48,10 @@ class Search:
 
 
 def statement(search: Search) -> str:
-    """Write the SELECT, its bounds as literals: layer, neuron, corpus_id, value_top_token and the rest of COLUMNS, one row per neuron and corpus.
+    """Write the SELECT, with its bounds as literals.
 
-    Raises AtlasError for a column that is not among COLUMNS, a bound that is no finite number, or ends that are the wrong way round.
+    It returns layer, neuron, corpus_id, value_top_token and the rest of COLUMNS, one row per neuron and corpus.
+    Raises AtlasError for a column that is not among COLUMNS, a bound that is not a finite number, or bounds in the wrong order.
     """
     for name in (*search.ranges, search.order):
         check_column(name)
@@ -80,7 +82,7 @@ def conditions(name: str, low: float | None, high: float | None) -> list[ColumnE
 
 
 def cast_bound(column: ColumnElement, end: float) -> ColumnElement | float:
-    """Cast a bound to the column's own format: 0.1 in a REAL column is a little more than 0.1."""
+    """Cast a bound to the column's own type: 0.1 in a REAL column is a little more than 0.1."""
     return cast(end, REAL) if isinstance(column.type, REAL) else end
 
 

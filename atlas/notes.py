@@ -1,4 +1,4 @@
-"""What goes with the rows of a question: that they are averaged over few, or fewer than were asked for."""
+"""Notes on the rows of a question: that they average over few cases, or are fewer than requested."""
 
 from collections.abc import Mapping
 
@@ -7,16 +7,16 @@ import polars as pl
 from atlas.questions import Question
 
 FEW = 30
-"""An average over fewer is noted."""
+"""Number of cases under which an average gets a note."""
 
 
 def notes(q: Question, frame: pl.DataFrame, arguments: Mapping[str, object]) -> list[str]:
-    """Write sentences to read the rows with; none where there is nothing to say."""
+    """Write the notes that a reader of the rows needs, as sentences; [] if there are none."""
     return [note for note in (note_small_counts(q, frame), shortfall(q, frame, arguments)) if note]
 
 
 def note_small_counts(q: Question, frame: pl.DataFrame) -> str:
-    """Note how many rows rest on fewer than FEW; '' if none. A row over nothing shows that itself: what it would average is null."""
+    """Note how many rows average over fewer than FEW cases; '' if none do. A row over no cases shows that itself: its average is null."""
     if q.n not in frame.columns:
         return ""
     n_rows = int(frame[q.n].is_between(1, FEW - 1).sum())
@@ -24,7 +24,7 @@ def note_small_counts(q: Question, frame: pl.DataFrame) -> str:
 
 
 def shortfall(q: Question, frame: pl.DataFrame, arguments: Mapping[str, object]) -> str:
-    """Word the note that an atlas holds fewer than the n asked for; '' if it holds as many, or the n is the question's own."""
+    """Note that an atlas holds fewer rows than the n requested; '' if it holds as many, or if n is the question's default."""
     parameter = next((p for p in q.parameters if p.name == "n"), None)
     asked = arguments.get("n")
     if parameter is None or not isinstance(asked, int) or asked == parameter.default_value or frame.is_empty():

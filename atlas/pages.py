@@ -1,4 +1,4 @@
-"""The rows of a statement a page at a time, and how many it has. The statement says their order."""
+"""The rows of a statement, one page at a time, and their number. The statement itself orders them."""
 
 import duckdb
 

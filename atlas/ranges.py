@@ -1,4 +1,4 @@
-"""Say what exists when a question is asked for a layer, neuron, position, corpus or token that does not."""
+"""Errors that say what exists if a question is asked for a layer, neuron, position, corpus or token that does not exist."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -39,14 +39,14 @@ WORDS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "input_token": {"elimination": ("yes", "no")},
     "worst": {"scored_query": ("no", "yes")},
 }
-"""Name of an argument → view, or table of a file beside an atlas → the words that its column may hold."""
+"""Words that an argument may be: name of the argument → view, or table of a file beside an atlas → values of its column."""
 
 LARGEST = 2**63 - 1
-"""Of what DuckDB takes as a number of rows or an identifier."""
+"""Largest number that DuckDB takes as a number of rows or an identifier."""
 
 
 def check_arguments(con: duckdb.DuckDBPyConnection, arguments: Mapping[str, object], sql: str = "") -> None:
-    """Raise AtlasError naming the ranges that exist if an argument lies outside them. Absent and None arguments pass. sql: that of the question."""
+    """Raise AtlasError if an argument is out of range, naming the values that exist. Arguments that are absent or None pass. sql: the question's SQL."""
     given = {name: value for name, value in arguments.items() if value is not None}
     for name, value in given.items():
         if (words := words_of(name, sql)) and value not in words:
@@ -69,7 +69,7 @@ def check_arguments(con: duckdb.DuckDBPyConnection, arguments: Mapping[str, obje
 
 
 def words_of(name: str, sql: str) -> list[str]:
-    """List the words that an argument takes: those of the columns of its name in the tables that a question reads, of all where these have none."""
+    """List the words that an argument may be: values of its columns in the tables that a question reads, or in all tables if it reads none of these."""
     of_tables: Mapping[str, Sequence[str]] = {**facts().words.get(name, {}), **WORDS.get(name, {})}
     read = relations(sql) & of_tables.keys() if len(of_tables) > 1 else set()
     return list(dict.fromkeys(word for table, words in of_tables.items() if table in read or not read for word in words))
@@ -80,7 +80,7 @@ def check_layer(con: duckdb.DuckDBPyConnection, layer: object) -> None:
 
 
 def check_state_layer(con: duckdb.DuckDBPyConnection, layer: object) -> None:
-    """Raise AtlasError for a layer without mean states, which are kept of some layers alone."""
+    """Raise AtlasError for a layer without mean states, which are stored for some layers only."""
     layers = [kept for (kept,) in fetch_rows(con, "SELECT DISTINCT layer FROM token_state ORDER BY layer")]
     if layers and layer not in layers:
         raise AtlasError(f"no mean states of layer {layer}; they are kept of layers {', '.join(map(str, layers))}")
@@ -171,7 +171,7 @@ def check_collection(con: duckdb.DuckDBPyConnection, collection: object) -> None
 
 
 def check_retrieval(con: duckdb.DuckDBPyConnection, retrieval: object) -> None:
-    """Check that there is such a retrieval, of this model and over keys that this atlas has. Raises AtlasError if not."""
+    """Raise AtlasError unless there is such a retrieval, of this model and over keys that this atlas has."""
     ids = [i for (i,) in fetch_rows(con, "SELECT retrieval_id FROM retrievals.retrieval ORDER BY retrieval_id")]
     if retrieval not in ids:
         others = describe_left_out(con, "retrievals")
@@ -179,7 +179,7 @@ def check_retrieval(con: duckdb.DuckDBPyConnection, retrieval: object) -> None:
 
 
 def check_experiment(con: duckdb.DuckDBPyConnection, given: Mapping[str, object]) -> None:
-    """Check that there is such an experiment, and in it the arm and the prompt that are asked for. Raises AtlasError if not."""
+    """Raise AtlasError unless there is such an experiment, with the arm and the prompt that are given."""
     asked = given["experiment"]
     titles = dict(fetch_rows(con, "SELECT experiment_id, title FROM experiments.experiment ORDER BY experiment_id"))
     if asked not in titles:
@@ -192,14 +192,14 @@ def check_experiment(con: duckdb.DuckDBPyConnection, given: Mapping[str, object]
 
 
 def list_by_number(found: Mapping[int, str]) -> str:
-    """List the first few of what there is, by number, on one line."""
+    """List the first few entries by number, on one line."""
     texts = {i: " ".join(str(text)[:1000].split()) for i, text in list(found.items())[:8]}
     shown = [f"{i}: {text if len(text) <= 40 else text[:39] + '…'}" for i, text in texts.items()]
     return ", ".join(shown + (["…"] if len(found) > len(shown) else []))
 
 
 def missing_run(con: duckdb.DuckDBPyConnection, sql: str) -> str | None:
-    """Name the first pass that fills what a question reads, itself or by another question, and that this atlas has no run of."""
+    """Name the first pass that fills a table which a question reads, directly or through another question, and that this atlas has no run of."""
     done = passes_of(kind for (kind,) in fetch_rows(con, "SELECT DISTINCT kind FROM run"))
     return next((name for name in filling_passes(sql).values() if name not in done), None)
 
@@ -211,13 +211,13 @@ def filling_passes(sql: str) -> dict[str, str]:
 
 
 def unknown_tables(con: duckdb.DuckDBPyConnection, sql: str) -> dict[str, str]:
-    """Map each table that a question reads and that no shard of this atlas counts to the pass that fills it: the runs are older than the table."""
+    """Map each table that a question reads and no shard of this atlas counts to the pass that fills it: the runs are older than the table."""
     counted = {table for (table,) in fetch_rows(con, "SELECT DISTINCT unnest(json_keys(s.n_rows)) FROM shard AS s")}
     return {table: name for table, name in filling_passes(sql).items() if table not in counted}
 
 
 def unfilled_columns(con: duckdb.DuckDBPyConnection, sql: str) -> dict[str, str]:
-    """Map each column that a question's SQL names and that has no value in any row to the pass that fills it: the runs are older than the column."""
+    """Map each column that a question's SQL names and that is null in every row to the pass that fills it: the runs are older than the column."""
     later = [(table, c, name) for table, columns in facts().added.items() for c, name in columns.items() if re.search(rf"\b{c}\b", sql)]
     empty = "SELECT 1 FROM {0} HAVING count(*) > 0 AND count({1}) = 0"
     return {c: name for table, c, name in later if fetch_rows(con, empty.format(table, c))}

@@ -1,4 +1,4 @@
-"""Which tables a statement reads: itself, or by the views and questions that it names."""
+"""Tables that a statement reads, directly or through the views and questions that it names."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from schema.release import view_files
 from schema.table_facts import facts
 
 NAMES = {"BASE_TABLE": ("table_name", "schema_name", "catalog_name"), "FUNCTION": ("function_name", "schema", "catalog")}
-"""Kind of node in DuckDB's parse → where it holds its name, and before it those of its schema and database; one alone is taken for a schema."""
+"""Kind of node in DuckDB's parse → keys of its name, of its schema and of its database; a single word before a name is parsed as a schema."""
 
 
 @cache
@@ -25,12 +25,12 @@ def definitions() -> dict[str, str]:
 
 
 def relations(sql: str) -> set[str]:
-    """Find the tables, views and questions that SQL of ours names, and those that these name."""
+    """Find the tables, views and questions that SQL of this project names, directly or through other views and questions."""
     return with_theirs(relation_names(sql))
 
 
 def relations_of_statement(con: duckdb.DuckDBPyConnection, sql: str) -> set[str] | None:
-    """Find the relations of a statement that somebody typed; None where DuckDB does not parse it into JSON, such as PIVOT, or it is nested too deeply."""
+    """Find the relations of a statement that a user typed; None if DuckDB does not parse it into JSON, as with PIVOT, or if it is nested too deeply."""
     try:
         parsed = json.loads(fetch_rows(con, "SELECT json_serialize_sql(?, skip_default := true)", [sql])[0][0])
     except RecursionError:
@@ -39,7 +39,7 @@ def relations_of_statement(con: duckdb.DuckDBPyConnection, sql: str) -> set[str]
 
 
 def with_theirs(named: set[str]) -> set[str]:
-    """Add what these name in their SQL, where they are views and questions, and so on."""
+    """Add, recursively, the relations that the SQL of named views and questions names."""
     found, new = set(), set(named)
     while new:
         found |= new
@@ -52,7 +52,7 @@ def relation_names(sql: str) -> set[str]:
 
 
 def in_database(database: str, name: str) -> str:
-    """Put the database before a name if it is a companion's and the atlas has a table of the same name, as with experiments.attribution."""
+    """Put the database before a name if it is that of a file beside the atlas and the atlas has a table of the same name, as with experiments.attribution."""
     return f"{database}.{name}" if name in facts().filled_by and database in {kind.name for kind in kinds()} else name
 
 

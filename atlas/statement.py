@@ -1,4 +1,4 @@
-"""A question with its arguments as one line of SQL, for people to read, keep and run in any DuckDB."""
+"""A question with its arguments as one line of SQL, for people to read, save and run in any DuckDB."""
 
 from collections.abc import Mapping
 from math import isfinite
@@ -7,14 +7,14 @@ from atlas.questions import Question
 
 
 def statement(q: Question, arguments: Mapping[str, object]) -> str:
-    """Write the call `FROM top_triggers(3, 17, n := 10)`: what must be given in its place, the rest by name where it is not the default."""
+    """Write the call `FROM top_triggers(3, 17, n := 10)`: required arguments by position, others by name unless they are the default."""
     given = [argument(arguments[p.name]) for p in q.parameters if p.is_required]
     chosen = [f"{p.name} := {argument(arguments[p.name])}" for p in q.parameters if not p.is_required and arguments[p.name] != p.default_value]
     return f"FROM {q.macro}({', '.join([*given, *chosen])})"
 
 
 def argument(value: object) -> str:
-    """Write a value as SQL, a text with NUL too, which byte-level vocabularies have as a token: DuckDB reads a statement up to the first one."""
+    """Write a value as SQL. A NUL in a text, a token of byte-level vocabularies, becomes chr(0): DuckDB reads a statement only up to the first NUL."""
     if isinstance(value, str) and "\0" in value:
         return f"({literal(value)})".replace("\0", "' || chr(0) || '")
     return literal(value)

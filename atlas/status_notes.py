@@ -1,5 +1,4 @@
-"""What somebody who looks at an atlas may not know of it: texts in pieces, one text twice, what lies beside it and is of another, an ingest
-that was not finished."""
+"""Facts about an atlas that its user may not know: texts in pieces, one text in several corpora, files beside it that are left out, an unfinished ingest."""
 
 import json
 from collections.abc import Iterator
@@ -18,22 +17,22 @@ WHERE regexp_matches(d.name, '(\\.txt|^stdin)#[0-9]+$', 'i')
 GROUP BY d.corpus_id
 ORDER BY d.corpus_id
 """
-"""Text files that are longer than ingest takes for one document are named FILE#0, FILE#1, …"""
+"""Documents of each corpus that are pieces of a text file: ingest names the pieces of a file that is too long for one document FILE#0, FILE#1, …"""
 
 LONGEST = 100
-"""Characters that are said of a source which is no settings."""
+"""Most characters quoted of a source that is not settings."""
 
 MOST_SAID = 10
-"""Corpora that are said to be a text which another is."""
+"""Most corpora that get a note of being the same text as another."""
 
 
 def work_folder(path: Path) -> Path:
-    """Give the folder where an ingest into the atlas works; the ingest removes it when it is done."""
+    """Return the folder in which an ingest into the atlas works; the ingest removes it when it is done."""
     return path.with_name(path.name + ".work")
 
 
 def describe_unfinished_ingest(path: Path) -> str | None:
-    """Describe an ingest into the atlas at `path`, made or not, that has not come to its end; None if there is none."""
+    """Describe an unfinished ingest into the atlas at `path`, which need not exist yet; None if there is none."""
     if not work_folder(path).is_dir():
         return None
     return f"an ingest is running or was interrupted ({work_folder(path)}): the command that made it goes on where it stopped"
@@ -45,7 +44,7 @@ def notes(con: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
 
 
 def describe_duplicate_corpora(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    """Yield a note on each corpus that is the same text as another, cut in another way: the first MOST_SAID of them."""
+    """Yield a note on each of the first MOST_SAID corpora that are the same text as another, cut in another way, and one note on any further ones."""
     firsts: dict[tuple[str, str], tuple[int, dict[str, object]]] = {}
     corpora = fetch_rows(con, "SELECT c.corpus_id, c.name, c.split, c.source FROM corpus AS c ORDER BY c.corpus_id")
     said = 0
@@ -62,7 +61,7 @@ def describe_duplicate_corpora(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
 
 
 def settings_of(source: object) -> dict[str, object]:
-    """Read how a corpus was cut; a file may say anything there."""
+    """Read the settings by which a corpus was cut; if a file has anything else there, return its beginning as `source`."""
     try:
         found = json.loads(str(source))
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""`atlas ingest`: the command line of the workers. Heavy imports wait until a run really starts."""
+"""The command `atlas ingest`. Heavy imports wait until a run really starts."""
 
 import sys
 from collections.abc import Callable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 PAPER = FORMER_PASSES["paper"]
-"""The passes that --paper is short for: those that were one run once."""
+"""The passes that --paper stands for: they were formerly one pass."""
 
 MODEL = "SELECT r.settings ->> 'model', r.settings ->> 'revision' FROM run AS r CROSS JOIN model AS m ORDER BY r.run_id DESC LIMIT 1"
 
@@ -32,7 +32,7 @@ OF_TEXT = (
     "split", "config", "column", "format", "chat", "corpus_revision", "every", "max_documents", "document_tokens", "context", "bos", "cut", "suite", "items",
     "words",
 )  # fmt: skip
-"""Options that say what is read, some of which belong to passes."""
+"""Options that say which text is read, and how; some of them belong to passes."""
 
 GROUPS = {
     "What everyone needs": ("model", "corpus", "trace", "paper", "dry_run"),
@@ -41,7 +41,7 @@ GROUPS = {
     "What to record": [str(option.name) for each in passes().values() for option in each.options if option.name not in OF_TEXT],
     "How": ("seed", "batch_size", "shard_positions", "workers", "ray", "lake", "data", "quiet"),
 }
-"""Headings of the help, and their options."""
+"""Options of the command under each heading of its help."""
 
 
 @click.command(cls=GroupedCommand, groups=GROUPS)
@@ -162,7 +162,7 @@ def ingest(paper: bool, quiet: bool, dry_run: bool, batch_size: int | None, **gi
 
 
 def describe_kept(bar: "Progress", target: Path) -> str:
-    """Describe what an interruption leaves: of each run that was begun what is loaded, or on the disk; before it goes on with any, what was there."""
+    """Word the message after an interruption: how much of each run in progress is saved; if no run has begun, whether anything was recorded before."""
     from ingest.store.committer import work_folder
 
     of_runs = [f"{task.fields['kept']:,.0f} of {task.total:,.0f} {task.fields['unit']} of {task.description}" for task in bar.tasks if "kept" in task.fields]
@@ -172,7 +172,7 @@ def describe_kept(bar: "Progress", target: Path) -> str:
 
 
 def known_dtype(target: Path) -> str | None:
-    """Read the number format that an atlas was computed in; None where there is no atlas yet, or opening what is there says why it is none."""
+    """Read the number format in which an atlas was computed; None if the file does not exist, cannot be opened as an atlas, or holds no model."""
     from schema.errors import AtlasError
     from schema.open.store import open_reader
 
@@ -184,7 +184,7 @@ def known_dtype(target: Path) -> str | None:
 
 
 def known_model(target: Path) -> tuple[str, str | None]:
-    """Name and revision by which the model of an atlas was called for last. Raises UsageError where there is none."""
+    """Read the name and revision with which an atlas's last run requested the model. Raises UsageError if there is no atlas, or no model in it."""
     from schema.open.store import open_reader
 
     if not target.exists():

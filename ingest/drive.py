@@ -1,4 +1,4 @@
-"""Do the passes that a request asks for, one after the other; those that record while a text is read share its forward passes."""
+"""The passes of a request, carried out one after the other; passes that record while a text is read share its forward passes."""
 
 import json
 from collections import defaultdict
@@ -26,11 +26,11 @@ from ingest.workers.pool import Job, Pool
 from schema.progress import printable
 
 MOST_RIDING = 4
-"""Shards of sampled positions that a run has recorded with one span."""
+"""Most shards of sampled positions that one run records together with one span."""
 
 
 class RunProgress(NamedTuple):
-    """A run on the progress bar. amounts: of each of its shards."""
+    """A run on the progress bar. amounts: the amount of work in each of its shards."""
 
     task: TaskID
     amounts: Sequence[int]
@@ -38,7 +38,7 @@ class RunProgress(NamedTuple):
 
 @dataclass(frozen=True)
 class Drive:
-    """What the passes are done with. basis: what they plan on."""
+    """The tools with which passes are carried out. basis: the information from which passes plan their work."""
 
     committer: Committer
     pool: Pool
@@ -47,11 +47,11 @@ class Drive:
 
     @property
     def place(self) -> str:
-        """Where the shards are computed."""
+        """The place where shards are computed."""
         return self.basis.model.place if self.basis.request.is_alone else self.basis.request.device
 
     def register(self, each: Pass, corpus_id: int | None, settings: Mapping[str, object], n_shards: int) -> int:
-        """Register a run of a pass, and give its run_id."""
+        """Register a run of a pass, and return its run_id."""
         request, con = self.basis.request, self.basis.con
         by = computation_facts(request, self.basis.model)
         reads = reads_of(con, each.reads, corpus_id) | cast(dict[str, list[int]], settings.get("reads", {}))
@@ -59,12 +59,12 @@ class Drive:
         return register_run(con, each.name, corpus_id, settings, request.seed, self.place, n_shards, each.is_repeatable, by)
 
     def show(self, name: str, unit: str, amounts: Sequence[int], done: set[int]) -> RunProgress:
-        """Show on the bar a run of shards with these amounts, some of them done. kept: what an interruption leaves of it."""
+        """Show a run on the bar. amounts: of work, by shard. done: shards already loaded. The bar's field `kept` is what an interruption would leave saved."""
         n_done = sum(amounts[i] for i in done)
         return RunProgress(self.bar.add_task(name, total=sum(amounts), completed=n_done, unit=unit, kept=n_done), amounts)
 
     def commit(self, jobs: Iterable[Job], shown: Mapping[int, RunProgress]) -> None:
-        """Compute and load shards. shown: of each run."""
+        """Compute and load shards. shown: the progress of each run, by run_id."""
         of_task = {task.id: task for task in self.bar.tasks}
         loaded = {run_id: of_task[each.task].completed for run_id, each in shown.items()}
 
@@ -93,7 +93,7 @@ class Drive:
 
 
 def drive(on: Drive) -> None:
-    """Bring what the request asks for and the atlas lacks."""
+    """Compute everything that the request asks for and the atlas lacks."""
     wanted = [each for each in passes().values() if each.is_wanted(on.basis.request)]
     for group in group_passes(wanted):
         for each in group:
@@ -107,7 +107,7 @@ def drive(on: Drive) -> None:
 
 
 def group_passes(wanted: list[Pass]) -> list[list[Pass]]:
-    """Group the passes that are done together: those that record while the text is read, unless one comes after another of them."""
+    """Group passes that run together: consecutive passes that record while the text is read, unless one must come after another of its group."""
     groups: list[list[Pass]] = []
     for each in wanted:
         last = groups[-1] if groups else []
@@ -131,8 +131,8 @@ def run_plan(on: Drive, each: Pass, plan: Plan) -> None:
 class Run:
     """A run that records while the text is read.
 
-    done: its shards that are loaded. parts: of the sample, those that its shards are of, and samples: what is yet to record of each; None where its
-    shards are the spans.
+    done: its shards that are already loaded. parts: the part of the sampled positions in each shard; None if its shards are the spans. samples: the positions
+    of each part that are not recorded yet.
     """
 
     run_id: int
@@ -142,17 +142,17 @@ class Run:
     samples: list[np.ndarray]
 
     def shard_request(self, i: int) -> ReadRequest:
-        """Build what a shard asks of the reading."""
+        """Build the request that a shard makes of the reading."""
         settings = json.dumps({**self.recording.settings}, sort_keys=True)
         return ReadRequest(self.run_id, self.recording.recorder(self.run_id), None if self.parts is None else self.samples[i], settings)
 
     def missing_parts(self) -> dict[int, np.ndarray]:
-        """Map the number of each shard that is not loaded to its part of the sample."""
+        """Map the number of each shard that is not loaded yet to its part of the sample."""
         return {i: part for i, part in enumerate(self.parts or []) if i not in self.done}
 
 
 def read_text(on: Drive, group: list[RecordingPass], text: Text) -> None:
-    """Read a text for one run of each pass of a group. A span is read once for all that lack it, and for the sampled positions in it."""
+    """Read a text for one run of each pass in a group. A span is read once for all runs that lack it, and for the sampled positions in it."""
     runs, tasks = [], {}
     for each in group:
         run = begin_run(on, each, text)
@@ -169,7 +169,7 @@ def read_text(on: Drive, group: list[RecordingPass], text: Text) -> None:
 
 
 def begin_run(on: Drive, each: RecordingPass, text: Text) -> Run:
-    """Register the run of a pass, and find what it has yet to record."""
+    """Register the run of a pass, and find what it still has to record."""
     recording, request, spans = each.recording(on.basis, text), on.basis.request, text.seen.spans
     if recording.known is None:
         run_id = on.register(each, text.corpus_id, recording.settings, len(spans))
@@ -185,7 +185,7 @@ def begin_run(on: Drive, each: RecordingPass, text: Text) -> Run:
 
 
 def jobs(on: Drive, text: Text, runs: list[Run]) -> Iterator[Job]:
-    """Yield jobs of the spans that a run lacks whole, with sampled positions in them; then jobs of sampled positions alone."""
+    """Yield a job for each span that some run records whole and lacks, with sampled positions in that span; then jobs for sampled positions alone."""
     of, run_ids = {"corpus_id": text.corpus_id, "batch_tokens": on.basis.request.batch_tokens}, frozenset(run.run_id for run in runs)
 
     def job(shards: list[tuple[Run, int]], documents: list[CutDocument]) -> Job:
@@ -211,7 +211,7 @@ def jobs(on: Drive, text: Text, runs: list[Run]) -> Iterator[Job]:
 
 
 def group_runs_by_parts(runs: list[Run]) -> list[list[Run]]:
-    """Group the runs whose parts of the sample are the same."""
+    """Group the runs that cut the sample into the same parts."""
     found = defaultdict(list)
     for run in runs:
         found[tuple(map(len, run.parts or []))].append(run)
@@ -219,14 +219,15 @@ def group_runs_by_parts(runs: list[Run]) -> list[list[Run]]:
 
 
 def fused_shards(run: Run, span: Span) -> list[int]:
-    """List the shards of sampled positions to record while their span is read whole: its first, since the states of all are held until it is.
+    """List the shards of sampled positions to record while their span is read whole: the first MOST_RIDING within the span.
 
-    Which they are does not depend on what is loaded, so that a run that goes on reads each in the same batches.
+    The limit is there because all their states stay in memory until the span is read. The choice does not depend on what is loaded already, so that a resumed
+    run reads each shard in the same batches.
     """
     return [i for i, part in enumerate(run.parts or []) if is_within_span(part, span)][:MOST_RIDING]
 
 
 def say(bar: Progress, note: str | None) -> None:
-    """Print a note above the bar, as it is; nothing for None."""
+    """Print a note above the bar, unchanged; print nothing for None."""
     if note:
         bar.console.print("\n".join(map(printable, note.split("\n"))), markup=False, highlight=False, soft_wrap=True)

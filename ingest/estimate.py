@@ -1,4 +1,4 @@
-"""`--dry-run`: what an ingest would write and how long it would take, from a survey of the corpus and a timed probe of each pass."""
+"""The option `--dry-run`: an estimate of an ingest's size and duration, from a survey of the corpus and a timed probe of each pass."""
 
 import tempfile
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from schema.tables import metadata
 
 
 def dry_run_report(request: Request) -> str:
-    """Load the model, survey the corpus, time a probe of each pass; write nothing to the target. Returns the report."""
+    """Load the model, survey the corpus, time a probe of each pass, and return the report; write nothing to the target."""
     check_target(request)
     request, note = place_workers(request, torch.cuda.device_count())
     notes = [note] if note else []
@@ -43,7 +43,7 @@ def dry_run_report(request: Request) -> str:
 
 
 def probe_of(model: Model, request: Request, spool: Path, notes: list[str]) -> CostSample:
-    """Survey the request's corpus, and take its first sequences. spool: a folder to keep standard input in. notes: what is said of the corpus joins them."""
+    """Survey the request's corpus, and take its first sequences. spool: a folder in which to save standard input. notes: receives remarks about the corpus."""
     if request.corpus is None:
         return CostSample(model, request, None, [])
     corpus = request.open_corpus(spool)
@@ -52,7 +52,7 @@ def probe_of(model: Model, request: Request, spool: Path, notes: list[str]) -> C
 
 
 def first_sequences(corpus: Corpus, model: Model, request: Request) -> list[Sequence]:
-    """Take sequences for three batches from the start of the corpus; fewer if it is smaller."""
+    """Take sequences for three batches from the start of the corpus, or fewer if the corpus is smaller."""
     found: list[Sequence] = []
     n = 0
     for sequence in (s for document in cut_corpus(corpus, model, request, 0) for s in document.sequences):
@@ -64,7 +64,7 @@ def first_sequences(corpus: Corpus, model: Model, request: Request) -> list[Sequ
 
 
 def report(model: Model, seen: Survey | None, rows: dict[str, int], seconds: dict[str, float], n_bytes: Mapping[str, int | None]) -> str:
-    """Format the dry run as plain text. rows: of each table; seconds, n_bytes: of each pass."""
+    """Format the dry run as plain text. rows: of each table. seconds, n_bytes: of each pass; n_bytes is the memory that it needs beside a forward pass."""
     beside = {name: "" if n is None else f"{n / 1e6:>10,.0f} MB beside a forward pass" for name, n in n_bytes.items()}
     tables = metadata(model.d_model).tables
     size = {table: n * tables[table].info["bytes_a_row"] for table, n in rows.items()}

@@ -1,4 +1,4 @@
-"""What the machine refuses, said in one line: no space, no permission, a database that could not write."""
+"""Faults of the machine, reported in one line: no space, no permission, a database that could not write."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ NO_PERMISSION = ("Permission denied", "Read-only file system", "Operation not pe
 
 
 def what_is_left(target: Path) -> str:
-    """Word the end of a message, '. The published atlas is as it was, …': only of what is there."""
+    """Word the end of a message, such as '. The published atlas is as it was, …', which names only things that exist."""
     # what is loaded into a lake is in the lake, which the one file describes
     loaded = target if is_lake(target) else work_folder(target)
     parts = ["the published atlas is as it was"] * path_exists(target) + ["what was loaded is kept"] * path_exists(loaded)
@@ -23,7 +23,7 @@ def what_is_left(target: Path) -> str:
 
 
 def path_exists(path: Path) -> bool:
-    """Tell whether a path exists; False too where the folder lets nobody look."""
+    """Tell whether a path exists; also False if the folder does not permit the check."""
     try:
         return path.exists()
     except OSError:
@@ -32,7 +32,7 @@ def path_exists(path: Path) -> bool:
 
 @contextmanager
 def explain_write_errors(target: Path) -> Iterator[None]:
-    """Turn what the disk or DuckDB refuses while `target` is made into an AtlasError that says what to do."""
+    """Turn an error of the disk, DuckDB or memory while `target` is written into an AtlasError that says what to do."""
     try:
         yield
     except (OSError, duckdb.Error, MemoryError) as error:

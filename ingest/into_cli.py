@@ -1,4 +1,7 @@
-"""`atlas into`: what a head or a neuron reads at a position of the corpus, or a head erases or adds to the logit, as a sum over what was written before it."""
+"""The command `atlas into`: a head's or neuron's input at a position of the corpus, or the part of the stream that a head erases, or what it adds to the logit.
+
+Each is given as a sum over the parts of the model that wrote to the stream before.
+"""
 
 from contextlib import closing
 from pathlib import Path
@@ -25,7 +28,7 @@ TOKENS = """
 """
 
 LONGEST = 8192
-"""Positions that are read: scores of all pairs of them are held for every head of a layer."""
+"""Most positions that are read: for every head of a layer, the scores of all pairs of positions are in memory."""
 
 
 @click.command()
@@ -71,7 +74,7 @@ def into(target: Path, position_id: int, reader: str, model: str, revision: str 
 
 
 def tokens_to(con: "duckdb.DuckDBPyConnection", position_id: int) -> list[int]:
-    """Read the tokens of a position's sequence up to its own, at most LONGEST and one more. Raises AtlasError for a position that the atlas has not."""
+    """Read the tokens of a position's sequence, up to its own token and at most LONGEST + 1. Raises AtlasError for a position that the atlas does not have."""
     tokens = [token for (token,) in con.execute(TOKENS.format(n=LONGEST + 1), [position_id]).fetchall()]
     if not tokens:
         raise AtlasError(f"no position {position_id}; table position has those that exist, and traced_positions lists some with their text")
@@ -79,7 +82,7 @@ def tokens_to(con: "duckdb.DuckDBPyConnection", position_id: int) -> list[int]:
 
 
 def check_tokens(model: "Model", tokens: list[int]) -> None:
-    """Raise AtlasError for a sequence that the model cannot read: the atlas may be anybody's."""
+    """Raise AtlasError for a sequence that the model cannot read: the atlas may come from an untrusted source."""
     most = min(LONGEST, model.max_context or LONGEST)
     if len(tokens) > most:
         raise AtlasError(f"the position has more than {most - 1:,} positions before it, and no more are read for {model.name}: take one nearer to its start")
@@ -88,7 +91,7 @@ def check_tokens(model: "Model", tokens: list[int]) -> None:
 
 
 def lines(seen: "Decomposition", n: int, whole: str) -> list[str]:
-    """Format, a line each, the largest parts by modulus, what the others sum to, what rounding leaves over, and the whole under its name."""
+    """Format, one line each, the n largest parts by absolute value, the sum of the others, the residual that rounding leaves, and the total under its name."""
     ordered = sorted(seen.parts, key=lambda part: -abs(part.amount))
     shown = [(name_of(part), part.amount) for part in ordered[:n]]
     if rest := ordered[n:]:
@@ -98,7 +101,7 @@ def lines(seen: "Decomposition", n: int, whole: str) -> list[str]:
 
 
 def name_of(part: "Part") -> str:
-    """Name a part: L3H2 for a head; elsewhere the kind, with its layer where it has one."""
+    """Name a part: L3H2 for a head; for other parts the kind, with the layer if the part has one."""
     if part.head is not None:
         return f"L{part.layer}H{part.head}"
     return part.kind if part.layer is None else f"L{part.layer} {part.kind}"

@@ -1,4 +1,4 @@
-"""`atlas live`: the model in a process of its own, which answers for one atlas."""
+"""The command `atlas live`: the model in a process of its own, which answers requests for one atlas."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ingest.live.server import Port
 
 PATIENCE = 10
-"""Seconds that a model process has to say that it ends."""
+"""Seconds that a model process has to confirm that it ends."""
 
 
 @click.command()
@@ -49,7 +49,7 @@ def live(target: Path, model: str | None, device: str, idle: float, tcp: str | N
 
 
 def open_port(target: Path, address: str) -> "Port":
-    """Listen, and say where the token is."""
+    """Listen on an address, and print the path of the token's file."""
     from ingest.live.server import Port
     from ingest.live.tcp import new_token, open_listener
 

@@ -1,4 +1,4 @@
-"""What an ingest says before it computes: what its user may not have meant, and what follows."""
+"""Notes that an ingest makes before it computes: settings that its user may not have meant, and their consequences."""
 
 import json
 
@@ -9,7 +9,7 @@ from ingest.text.survey import Survey
 
 
 def cut_texts(seen: Survey) -> str | None:
-    """Note that long text files became several documents; None where none did."""
+    """Note that long text files became several documents; None if none did."""
     if not seen.n_pieces:
         return None
     return (
@@ -19,7 +19,7 @@ def cut_texts(seen: Survey) -> str | None:
 
 
 def columns_left_out(seen: Survey) -> str | None:
-    """Note that columns of the source are in no document's metadata; None where none is left out."""
+    """Note that columns of the source are in no document's metadata; None if none is left out."""
     if not seen.left_out:
         return None
     return f"note: left out of the documents' metadata, since JSON cannot hold what is in them: {', '.join(seen.left_out)}"

@@ -1,4 +1,4 @@
-"""What an ingest takes where it was not told: who of several workers computes on what, how large batches are; and what is recorded of it."""
+"""Defaults of an ingest: the devices on which several workers compute, and the batch size; and the facts recorded about the computation."""
 
 from dataclasses import replace
 
@@ -12,9 +12,9 @@ from ingest.request import Request
 
 
 def place_workers(request: Request, n_gpus: int) -> tuple[Request, str | None]:
-    """Choose what several workers compute on where that was left to the atlas, and word a line about it. n_gpus: of this machine.
+    """Choose the device of several workers if the request leaves it to the atlas, and return a line that says why. n_gpus: the GPUs of this machine.
 
-    One worker chooses when it knows the model. What the machines of a cluster have is not known here.
+    A single worker chooses when it knows the model. The GPUs of a cluster's machines are not known here.
     """
     if request.is_alone or request.device != AUTO:
         return request, None
@@ -29,19 +29,19 @@ def place_workers(request: Request, n_gpus: int) -> tuple[Request, str | None]:
 
 
 def size_batches(request: Request, model: Model) -> Request:
-    """Give the request as many sequences in a batch as where it is computed usually takes, unless it says how many."""
+    """Set the request's batch size to the usual number of sequences for its device, unless the request names one."""
     return request if request.batch_size else replace(request, batch_size=usual_batch(kind_of(request, model), request.context))
 
 
 def kind_of(request: Request, model: Model) -> str:
-    """Tell what shards are computed on, cpu or cuda, by this process with the model, or by workers."""
+    """Return the kind of device that shards are computed on, cpu or cuda: that of the model in this process, or that of the workers."""
     return model.device.type if request.is_alone else request.device.partition(":")[0]
 
 
 def computation_facts(request: Request, model: Model) -> dict[str, str]:
-    """List what a run records beside the versions of packages: the GPUs and their driver, and which code counts coefficients.
+    """List the facts that a run records beside the versions of packages: the GPUs and their driver, and which code counts coefficients.
 
-    Of the machines of a cluster only the latter is known.
+    On a cluster only the latter is known.
     """
     of_workers = [torch.device("cuda", i) for i in range(request.workers)] if request.device == "cuda" and request.ray is None else []
     return {**gpu_facts(model.devices if request.is_alone else of_workers), "coefficients": counting_code({kind_of(request, model)})}

@@ -1,4 +1,4 @@
-"""What an ingest is refused for before it writes anything."""
+"""Checks that refuse an ingest before it writes anything."""
 
 from contextlib import closing
 from importlib.util import find_spec
@@ -26,7 +26,7 @@ from schema.tables import metadata
 
 
 def check_target(request: Request) -> None:
-    """Refuse a target that cannot become or is not an atlas."""
+    """Refuse a target that is not an atlas and cannot become one."""
     target = request.target
     if not target.parent.is_dir():
         raise AtlasError(f"cannot make {target}: there is no folder {target.parent}")
@@ -65,14 +65,14 @@ def open_atlas(target: Path) -> duckdb.DuckDBPyConnection:
 
 
 def check_tables(con: duckdb.DuckDBPyConnection, target: Path) -> None:
-    """Refuse to drop tables that somebody made in an atlas: a snapshot is written afresh."""
+    """Refuse an atlas in which somebody made tables: a snapshot is written afresh and would drop them."""
     there = {name for (name,) in con.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = current_database()").fetchall()}
     if foreign := sorted(there - set(metadata(1).tables)):
         raise NotAnAtlas(f"{target} holds what an ingest would drop: {', '.join(foreign)}. Move such tables into a file of their own and drop them here.")
 
 
 def check_workers(request: Request, n_gpus: int) -> None:
-    """Refuse what several workers cannot compute on. n_gpus: of this machine."""
+    """Refuse several workers without Ray, on a device that they cannot use, or with too few GPUs. n_gpus: of this machine."""
     if request.is_alone:
         return
     if find_spec("ray") is None:
@@ -100,7 +100,7 @@ def check_fit(request: Request, model: Model) -> None:
 
 
 def check_model(request: Request, model: Model) -> None:
-    """Refuse what a pass that is asked for cannot do, and a model that is not what its entry says, in what these passes read of it."""
+    """Refuse a request that its passes cannot fulfil, and a model that is not what its entry says, in the parts that these passes read."""
     wanted = [each for each in passes().values() if each.is_wanted(request)]
     for each in wanted:
         each.check(request)

@@ -1,4 +1,4 @@
-"""What the user asks an ingest for."""
+"""The user's request for an ingest."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from schema.errors import AtlasError
 class Request:
     """One call of `atlas ingest`; the command line documents each field and holds its default.
 
-    trace: number of sampled positions, 0 for none. options: what the passes ask for by themselves, by name (ingest/passes).
-    lake, data: catalogue and storage of the lake that `target` is to describe, None where it is a file or describes one already.
+    trace: number of sampled positions, 0 for none. options: the passes' own options, by name (ingest/passes).
+    lake, data: catalogue and storage of the lake that `target` is to describe, None if `target` is a file or describes a lake already.
     batch_size: sequences of a whole context that are read at once, 0 for as many as the device usually takes.
-    workers: how many compute; ray: address of the Ray cluster they are in, None for this machine.
+    workers: number of workers; ray: address of their Ray cluster, None for this machine.
     """
 
     target: Path
@@ -50,7 +50,7 @@ class Request:
 
     @property
     def is_alone(self) -> bool:
-        """Whether this process computes itself."""
+        """Whether this process computes by itself, without workers."""
         return self.workers == 1 and self.ray is None
 
     @property
@@ -60,16 +60,16 @@ class Request:
 
     @property
     def batch_tokens(self) -> int:
-        """Tokens of a forward pass, padding included, as `batches` takes them: of as many whole contexts; 0, each sequence alone, for one."""
+        """Tokens of a forward pass, padding included, as `batches` takes them: batch_size whole contexts, or 0, each sequence alone, if batch_size is 1."""
         return 0 if self.batch_size == 1 else self.batch_size * self.context
 
     @property
     def is_suite(self) -> bool:
-        """Whether its corpus is the sentences of tests."""
+        """Whether the corpus consists of the sentences of tests."""
         return bool(self.options["suite"])
 
     def open_corpus(self, spool: Path) -> Corpus:
-        """Open the corpus asked for; standard input is kept in the folder `spool`. Raises AtlasError if there is none."""
+        """Open the requested corpus; standard input is stored in the folder `spool`. Raises AtlasError if no corpus was requested."""
         if self.corpus is None:
             raise AtlasError("no corpus was asked for; give --corpus")
         if self.is_suite:
@@ -80,7 +80,7 @@ class Request:
         )  # fmt: skip
 
     def corpus_source(self, corpus: Corpus) -> dict[str, object]:
-        """Describe where the text is and how it is cut: what makes a corpus another corpus."""
+        """Describe where the text is and how it is cut; a corpus with another description is another corpus."""
         cutting = {"context": self.context, "bos": self.bos, "cut": self.cut, "document_tokens": self.document_tokens}
         # said of chats alone, so that a text read before there were any is known again
         return {**corpus.source, **cutting, **({"chat": True} if self.chat else {})}

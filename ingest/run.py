@@ -2,8 +2,8 @@
 
     work file ← shards of each pass, in the order of ingest/passes → snapshot
 
-Workers compute shards (ingest/workers/pool.py), this loads them. Every shard is on disk before it is loaded and in the
-manifest once it is, so a run that dies at any moment goes on with the first shard the manifest lacks.
+Workers compute shards (ingest/workers/pool.py), and this module loads them. Every shard is on disk before it is loaded, and in the
+manifest afterwards, so a run that dies at any moment goes on with the first shard that the manifest lacks.
 """
 
 import time
@@ -44,9 +44,9 @@ from schema.progress import stage
 
 
 def ingest(request: Request, bar: Progress) -> Survey | None:
-    """Do everything the request asks for that the atlas does not hold yet; returns what the corpus was found to hold.
+    """Do everything that the request wants and the atlas lacks; return the survey of the corpus, None without a corpus.
 
-    Raises AtlasError for bad input, with the published atlas as it was; KeyboardInterrupt leaves a state that resumes.
+    Raises AtlasError for bad input, and leaves the published atlas as it was; after a KeyboardInterrupt the ingest can be resumed.
     """
     check_target(request)
     request, note = place_workers(request, torch.cuda.device_count())
@@ -107,7 +107,7 @@ def fill_atlas(request: Request, model: Model, corpus: Corpus | None, bar: Progr
 
 
 def compute_and_publish(store: Store, request: Request, model: Model, corpus: Corpus | None, bar: Progress, work: Path) -> Survey | None:
-    """Bring what is missing, and publish."""
+    """Compute what the store lacks, and publish it."""
     with pool_for(request, model, store.staging, work) as pool:
         committer = Committer(store, time.monotonic())
         recover(store)
@@ -127,7 +127,7 @@ def compute_and_publish(store: Store, request: Request, model: Model, corpus: Co
 
 @contextmanager
 def pool_for(request: Request, model: Model, staging: Staging, work: Path) -> Iterator[Pool]:
-    """Yield this process, or the workers asked for, as a pool."""
+    """Yield a pool: this process, or the requested workers."""
     if request.is_alone:
         is_ahead = model.device.type != "cpu"
         yield LocalPool(Worker(model, None if is_ahead else ShardCheckpoint(work / BEGUN)), staging, is_ahead)
@@ -140,7 +140,7 @@ def pool_for(request: Request, model: Model, staging: Staging, work: Path) -> It
 
 
 def enter_corpus(con: duckdb.DuckDBPyConnection, corpus: Corpus, model: Model, request: Request, bar: Progress) -> Text:
-    """Enter the request's corpus with what it was found to hold."""
+    """Survey the request's corpus, and enter it in the atlas."""
     say(bar, corpus.note)
     say(bar, note_start(model.tokenizer, request.bos))
     source = request.corpus_source(corpus) | other_start(model, request)
@@ -154,7 +154,7 @@ def enter_corpus(con: duckdb.DuckDBPyConnection, corpus: Corpus, model: Model, r
 
 
 def other_start(model: Model, request: Request) -> dict[str, object]:
-    """Name what sequences begin with by the tokenizer's own rule where that is not BOS: a text that was read without it is another corpus."""
+    """Name the token that sequences begin with if the tokenizer's own rule gives another than BOS: a text that was read without it is another corpus."""
     start = bos_token(model.tokenizer, request.bos)
     return {} if request.bos != "auto" or start in (None, model.tokenizer.bos_token_id) else {"start": model.tokenizer.convert_ids_to_tokens(start)}
 
@@ -171,7 +171,7 @@ def cut_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int, c
 
 
 def survey_corpus(corpus: Corpus, model: Model, request: Request, corpus_id: int, tell: Callable[[str], None]) -> Survey:
-    """Survey what the corpus holds. tell: is called with what its user should know of it."""
+    """Survey the corpus. tell: is called with each note that the user should see."""
     counts = ChatCounts(model.tokenizer)
     documents = cut_corpus(corpus, model, request, corpus_id, counts)
     # one prefix a sentence, and BOS alone is none

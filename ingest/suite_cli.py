@@ -51,7 +51,10 @@ def test(ctx: click.Context, target: Path, more: tuple[str, ...], suite: tuple[s
 
 
 def group_suite_files(suite: Sequence[str], more: Sequence[str]) -> list[tuple[str, ...]]:
-    """Group the files that the shell made of each pattern: further ones belong to the option that names one of their folder, else to the last."""
+    """Group the files that the shell made of each pattern.
+
+    A further file belongs to the last option that names a file in its folder, else to the last option.
+    """
     groups = [[spec] for spec in suite]
     for spec in more:
         next((group for group in reversed(groups) if Path(group[0]).parent == Path(spec).parent), groups[-1]).append(spec)
@@ -59,7 +62,7 @@ def group_suite_files(suite: Sequence[str], more: Sequence[str]) -> list[tuple[s
 
 
 def score_table(target: Path, name: str, source: Mapping[str, object]) -> str:
-    """Format, a line a paradigm, how much of the corpus of this name and source was right."""
+    """Format the accuracy on the corpus of this name and source, one line per paradigm."""
     with closing(open_reader(target)) as con:
         corpora = con.execute("SELECT c.corpus_id, c.source FROM corpus AS c WHERE c.name = ?", [name]).fetchall()
         (corpus_id,) = [each for each, stored in corpora if json.loads(stored).items() >= source.items()]

@@ -1,4 +1,4 @@
-"""Time pieces of the work, for a dry run."""
+"""Timing of pieces of the work, for a dry run."""
 
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ def measure_seconds(action: Callable[[], object]) -> float:
 
 
 def await_gpus() -> None:
-    """Wait until the GPUs have done what was asked of them: a call returns when its work is in line."""
+    """Wait until the GPUs have finished all work queued on them: a call returns as soon as its work is queued."""
     if torch.cuda.is_initialized():
         for gpu in range(torch.cuda.device_count()):
             # one that this process does not use would be made ready, which takes memory
@@ -25,5 +25,5 @@ def await_gpus() -> None:
 
 
 def fastest_seconds(action: Callable[[], object]) -> float:
-    """Measure an action twice, and give the seconds of the faster run: the first may fill caches and grow the heap."""
+    """Measure an action twice, and return the seconds of the faster run: the first may fill caches and grow the heap."""
     return min(measure_seconds(action), measure_seconds(action))

@@ -1,6 +1,6 @@
 """Audits: queries that select rows which break a rule. An atlas that keeps every rule gives no rows.
 
-Most follow from the metadata (schema/metadata_audits.py); what a table cannot say of itself is one file each in schema/audits/.
+Most audits follow from the metadata (schema/metadata_audits.py). Each rule that a table's metadata cannot express is one file in schema/audits/.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ OWN = "c.database_name = current_database() AND c.schema_name = 'main'"
 
 @dataclass(frozen=True)
 class Finding:
-    """How many rows break the rule, and the first of them by column name (None if there is none)."""
+    """Result of an audit: how many rows break the rule, and the first of them by column name (None if no row does)."""
 
     audit: Audit
     n_rows: int
@@ -51,7 +51,7 @@ def derived_audits() -> Iterator[Audit]:
 
 @cache
 def column_audit(d_model: int) -> Audit:
-    """Build the audit that every column of this version is in the file with its type: whoever wrote another would have questions fail, or answer otherwise."""
+    """Build the audit that every column of this version is in the file with its type: with another type, questions would fail or give other answers."""
     with closing(open_writer(":memory:")) as con:
         create_tables(con, d_model)
         # under the names that DuckDB itself gives types
@@ -83,14 +83,14 @@ def audits(d_model: int) -> list[Audit]:
 
 
 NUMBERS = {"FLOAT": REAL, "DOUBLE": Double}
-"""DuckDB's name of each type whose values must be finite."""
+"""DuckDB's name of each type whose values must be finite → SQLAlchemy's type."""
 
 BOUNDS: dict[str, tuple[float, float | None]] = {"in [0, 1]": (0, 1 + ROUNDING), ">= 0": (-ROUNDING, None)}
 
 
 @cache
 def companion_metadata(kind: Companion) -> MetaData:
-    """Read the tables of a kind of file beside an atlas from a new one and from their headers; those without a grain, of another distribution, are left out."""
+    """Read the metadata of a kind's tables from a new file and from their headers. Tables without a grain, of another distribution, are left out."""
     headers = read_headers(kind.tables.read_text(encoding="utf-8"))
     with closing(open_writer(":memory:")) as con:
         attach_blank(con, kind)
@@ -113,7 +113,7 @@ def companion_metadata(kind: Companion) -> MetaData:
 
 
 def companion_audits(kind: Companion) -> list[Audit]:
-    """List the audits of a kind of file beside an atlas, attached: those that follow from its tables, and those in its folder `audits`."""
+    """List the audits of a kind of file beside an atlas: those that follow from its tables, and those in its folder `audits`. A file of it must be attached."""
     written = read_folder(kind.folder / "audits").items()
     return [
         *(audit for audit in metadata_audits(companion_metadata(kind)) if kind.is_of_one_model or not audit.name.endswith(RANGE)),

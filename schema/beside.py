@@ -1,4 +1,4 @@
-"""The old name of the record of a kind of file beside an atlas, for distributions that add one: `schema.open.kinds`. It goes with the next version."""
+"""Old name of `schema.open.kinds.Companion`, for distributions that add a kind of file beside an atlas. The next version removes it."""
 
 from schema.open.kinds import Companion as Beside
 

@@ -1,6 +1,6 @@
-"""Create the tables of a new file, and rebuild what is derived: views, table macros, comments.
+"""Creation of the tables of a new file, and of the derived objects of any: views, table macros, comments.
 
-SQLAlchemy is imported where DDL is written: whoever reads an atlas file needs none.
+Only the functions that write DDL import SQLAlchemy: reading an atlas file does not need it.
 """
 
 import re
@@ -39,7 +39,7 @@ def table_ddl(table: "Table") -> Iterator[str]:
 
 
 def table_comments(table: "Table", kind: str = "TABLE") -> Iterator[str]:
-    """Yield COMMENT ON a table, or the view that stands for it, and on each column."""
+    """Yield COMMENT ON for a table, or for the view that stands in for it, and for each column."""
     from sqlalchemy.schema import SetColumnComment, SetTableComment
 
     yield str(SetTableComment(table).compile(dialect=dialect())).replace("TABLE", kind, 1)
@@ -64,10 +64,9 @@ def create_tables(con: duckdb.DuckDBPyConnection, d_model: int) -> "MetaData":
 
 
 def derived_files() -> dict[str, str]:
-    """Sort the SQL of every view and table macro, {name: SQL}, each behind those that it names.
+    """Sort the SQL of every view and table macro, {name: SQL}, so that each comes after those that it uses: DuckDB binds both when they are created.
 
-    DuckDB binds both when they are created.
-    A word of the SQL outside comments that is another's name counts as use of it.
+    A view or macro counts as used if its name is a word of the SQL outside comments.
     """
     files = {**view_files(), **question_files()}
     uses = {name: files.keys() & set(WORD.findall(COMMENT.sub("", sql))) - {name} for name, sql in files.items()}
@@ -77,7 +76,7 @@ def derived_files() -> dict[str, str]:
 def install_derived(con: duckdb.DuckDBPyConnection) -> None:
     """(Re)create views and table macros.
 
-    The first that fails ends it: DuckDB 2.0.0 runs nothing more of a transaction in which a statement failed.
+    Raises AtlasError at the first that fails: DuckDB 2.0.0 runs no more of a transaction in which a statement failed.
     """
     for name, sql in derived_files().items():
         try:

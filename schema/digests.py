@@ -1,8 +1,8 @@
-"""What the rows of a table add up to: a number that every version of DuckDB gives of the same rows, in whatever order, and of no others.
+"""Digest of a table's rows: a number that every version of DuckDB gives for the same rows, in any order, and for no others.
 
 Each row is hashed by a function of ours over the Arrow batches that DuckDB hands out, and the hashes are added modulo 2**64, so that the digests of parts
-add up to that of the whole. Null adds nothing: a column that a release adds, null in the rows that there are, leaves their digest as it was.
-It tells what damage does; whoever means to can find other rows with the same digest.
+add up to that of the whole. A null adds nothing: a column that a release adds, null in the existing rows, leaves their digest as it was.
+A digest detects damage. It does not detect intent: other rows with the same digest can be found on purpose.
 """
 
 from collections.abc import Sequence
@@ -14,16 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 BATCH_ROWS, BATCH_BYTES = 16_384, 2**21
-"""At once: numbers of several steps then lie in a processor's cache."""
+"""Limits on the rows and bytes that are hashed at once, so that the numbers of several steps fit in a processor's cache."""
 
 WORD, MODULUS = pa.uint64(), 2**64
 
 BITS = {16: pa.uint16(), 32: pa.uint32(), 64: WORD}
-"""Bits of a float, as a number."""
+"""Number of bits of a float → unsigned type that its bits are read as."""
 
 
 class Digest(NamedTuple):
-    """How many rows, and the sum of their hashes."""
+    """Number of rows, and the sum of their hashes."""
 
     n_rows: int
     total: int
@@ -32,7 +32,7 @@ class Digest(NamedTuple):
         return f"{self.total:016x}"
 
     def plus(self, other: "Digest") -> "Digest":
-        """Add that of other rows."""
+        """Add the digest of other rows."""
         return Digest(self.n_rows + other.n_rows, (self.total + other.total) % MODULUS)
 
 
@@ -40,12 +40,12 @@ NOTHING = Digest(0, 0)
 
 
 def digest_rows(reader: pa.RecordBatchReader) -> Digest:
-    """Add up all rows that a reader gives."""
+    """Digest all rows that a reader gives."""
     return reduce(Digest.plus, map(digest_batch, reader), NOTHING)
 
 
 def digest_batch(batch: pa.RecordBatch) -> Digest:
-    """Add up the rows of a batch. The names of its columns count, their order does not."""
+    """Digest the rows of a batch. The names of its columns count, their order does not."""
     if not batch.num_rows:
         return NOTHING
     if batch.nbytes > BATCH_BYTES and batch.num_rows > 1:
@@ -70,7 +70,7 @@ def hash_rows(names: Sequence[str], columns: Sequence[pa.Array]) -> pa.Array:
 
 
 def as_words(values: pa.Array) -> pa.Array:
-    """Hash every value to a number below 2**64, different values to different ones as far as these go; null to null."""
+    """Hash every value to a number below 2**64; different values get different numbers as far as there are enough. Nulls stay null."""
     kind = values.type
     if isinstance(values, pa.ExtensionArray):
         return as_words(values.storage)
@@ -94,7 +94,7 @@ def as_words(values: pa.Array) -> pa.Array:
 
 
 def hash_texts(values: pa.Array) -> pa.Array:
-    """Hash every text or string of bytes; what is neither is taken by its text."""
+    """Hash every text or byte string. Values of any other type are hashed by their text."""
     if not pa.types.is_binary(values.type):
         values = values.cast(pa.string()).cast(pa.binary())
     coded = values.dictionary_encode()
@@ -103,7 +103,7 @@ def hash_texts(values: pa.Array) -> pa.Array:
 
 
 def hash_lists(values: pa.Array) -> pa.Array:
-    """Hash every list: its items, each times a power of one number by its place, and how many there are."""
+    """Hash every list: multiply the hash of each item by the power of one base that its place gives, add these up, and add the list's length."""
     if pa.types.is_fixed_size_list(values.type):
         values = values.cast(pa.list_(values.type.value_type))
     start = values.offsets[0]
@@ -118,7 +118,7 @@ def hash_lists(values: pa.Array) -> pa.Array:
 
 
 def hash_items(items: pa.Array) -> pa.Array:
-    """Hash every item of lists; the number of null is no value's."""
+    """Hash every item of lists. Null hashes to 0, and every other hash is shifted by a constant."""
     if items.type == pa.int8() and not items.null_count:
         return words_of_bytes().take(items.view(pa.uint8()))
     return pc.add(as_words(items), pa.scalar(number("item", 0), WORD)).fill_null(0)
@@ -126,14 +126,14 @@ def hash_items(items: pa.Array) -> pa.Array:
 
 @cache
 def words_of_bytes() -> pa.Array:
-    """Tabulate the hash of every value of a byte, at the place of its bits: to look it up is faster."""
+    """Tabulate the hash of every value of an int8, at the place of its bits: looking it up is faster than hashing."""
     signed = pa.array([*range(128), *range(-128, 0)], pa.int16())
     return hash_items(signed)
 
 
 @cache
 def powers_up_to(n_bits: int) -> tuple[pa.Array, pa.Array]:
-    """Compute the first 2**n_bits powers of a number modulo 2**64, and of its inverse."""
+    """Compute the first 2**n_bits powers, modulo 2**64, of a fixed number and of its inverse."""
     # 3 modulo 8: of such a number the powers come round after 2**62, which is as late as any do
     base = number("power", 0) & ~7 | 3
     return powers_of(base, n_bits), powers_of(pow(base, -1, MODULUS), n_bits)
@@ -147,17 +147,17 @@ def powers_of(base: int, n_bits: int) -> pa.Array:
 
 
 def fold(words: pa.Array) -> pa.Array:
-    """Let the upper halves of words act on their lower ones, each in its own way."""
+    """Mix the upper half of each word into its lower half. Different words stay different."""
     return pc.bit_wise_xor(words, pc.shift_right(words, pa.scalar(32, WORD)))
 
 
 def scatter(words: pa.Array) -> pa.Array:
-    """Give words that differ in one bit others that differ in about half of theirs."""
+    """Mix words so that two words that differ in one bit come to differ in about half of their bits."""
     one, other = (pa.scalar(number("scatter", i), WORD) for i in range(2))
     return fold(pc.multiply(fold(pc.multiply(fold(words), one)), other))
 
 
 @cache
 def number(name: str, i: int) -> int:
-    """Draw an odd number below 2**64."""
+    """Derive an odd number below 2**64 from a name and an index."""
     return int.from_bytes(blake2b(f"{i}\0{name}".encode(), digest_size=8).digest(), "little") | 1

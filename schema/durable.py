@@ -1,4 +1,4 @@
-"""Files that are there after a loss of power: their bytes before their name, and their name before anything relies on it."""
+"""Files that survive a loss of power: their bytes are on the disk before their name, and their name before anything relies on it."""
 
 import os
 from contextlib import suppress
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def fsync(path: Path) -> None:
-    """Have the disk take the bytes of a file, or the names in a folder."""
+    """Flush the bytes of a file, or the names in a folder, to the disk."""
     # in a shared folder a pipe may have got the name, which nobody ever writes to
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
@@ -16,7 +16,7 @@ def fsync(path: Path) -> None:
 
 
 def put_in_place(draft: Path, target: Path) -> None:
-    """Put a whole file, or a folder whose files are on the disk, under its name. Whenever power is lost, the name has what it had before, or this whole."""
+    """Rename a complete file, or a folder whose files are on the disk, to `target`. After a loss of power, `target` is either unchanged or completely new."""
     fsync(draft)
     draft.replace(target)
     # who may write to a folder and not look into it cannot wait for its names

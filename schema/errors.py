@@ -1,11 +1,11 @@
-"""Errors that a user meets. Each message says what was asked, where, and what exists or what to do."""
+"""Errors that a user meets. Each message says what was requested, where, and what exists or what to do."""
 
 NO_SPACE = ("No space left", "File too large", "Disk quota", "Could not write all bytes")
-"""What the system and DuckDB say of a disk that is full, for this user or for all."""
+"""Parts of the messages of the system and of DuckDB for a disk that is full, for this user or for all."""
 
 
 class AtlasError(Exception):
-    """Something asked of an atlas cannot be done; the message is meant for people. Exit code 1."""
+    """A request to an atlas that cannot be fulfilled; the message is meant for people. The exit code is 1."""
 
 
 class Locked(AtlasError):
@@ -29,5 +29,5 @@ class QueryTimeout(AtlasError):
 
 
 def what_there_is(names: str) -> str:
-    """Word the end of a message that something does not exist: the names that do, or that there are none."""
+    """Word the end of a message that something does not exist: it lists the names that exist, or says that there are none."""
     return f"they are {names}" if names else "there are none yet"

@@ -1,4 +1,4 @@
-"""Help of a command with many options, in groups: what everyone needs first comes first."""
+"""Grouped help of a command with many options: the options that everyone needs come first."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import click
 
 
 class GroupedCommand(click.Command):
-    """A command whose help lists its options by group, `groups` being heading → names of options; those of no group come last, as they would without."""
+    """A command whose help lists its options by group. groups: heading → names of options; options of no group come last, in their usual order."""
 
     def __init__(self, *args: Any, groups: Mapping[str, Sequence[str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

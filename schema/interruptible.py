@@ -1,6 +1,6 @@
-"""Run a statement so that Ctrl-C and a time limit stop it.
+"""Statements that Ctrl-C and a time limit can stop.
 
-DuckDB 1.5 answers Ctrl-C by raising while its own threads run the query on, and whatever touches the connection next waits for them.
+On Ctrl-C, DuckDB 1.5 raises while its own threads go on with the query, and the next use of the connection waits for them.
 So the statement runs in a thread of its own, and the caller's thread, which gets the signals, interrupts it.
 """
 

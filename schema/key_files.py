@@ -1,7 +1,7 @@
 """Keys beside an atlas: the folder NAME.keys of Parquet files that `--keys` writes and `atlas retrieve` reads.
 
 Each file holds one shard's entries in the order of position_id: position_id and document_id BIGINT, next_token_id INTEGER, key FLOAT16[d_model].
-The table key_file of the atlas says which files are its own, and their digests; any other file there is nobody's.
+The table key_file of the atlas lists its files and their digests; any other file in the folder belongs to no atlas.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 
 KEY_SITE = "ffn_in"
-"""What a key is: the input of the FFN's up projection (Khandelwal et al. 2020, section 5 and table 5)."""
+"""Site of the keys: the input of the FFN's up projection (Khandelwal et al. 2020, section 5 and table 5)."""
 
 KEY_DTYPE = "float16"
 
@@ -29,7 +29,7 @@ def file_sha256(path: Path) -> str:
 
 
 def find_key_faults(con: duckdb.DuckDBPyConnection, atlas: Path | str, schema: str = "main") -> Iterator[str]:
-    """Read every file of keys that an atlas names, and say which are gone or others. Nothing where the whole folder is elsewhere, as of an atlas sent alone."""
+    """Yield a message for each key file of an atlas that is missing or has changed; none if the whole folder is missing, as for an atlas sent alone."""
     folder = keys_folder(atlas)
     if not folder.exists():
         return

@@ -1,7 +1,7 @@
-"""What the model process and those who ask it agree on: where its socket is, how much it takes, and how it answers.
+"""Protocol between the model process and its clients: where its socket is, how large requests may be, and how it answers.
 
-A request is one JSON object. The answer is lines of JSON, each what is being done, until one that has `tables` (name → bytes), behind whose line break the
-tables follow as Arrow streams in that order; or one that has `error`.
+A request is one JSON object. The answer is lines of JSON. Each says what is being done, until one has `error`, or `tables` (name → bytes): then the tables
+follow its line break as Arrow streams, in that order.
 """
 
 import hashlib
@@ -16,40 +16,41 @@ from pathlib import Path
 from schema.errors import AtlasError
 
 MOST_BODY = 256 << 10
-"""Bytes of a request."""
+"""Limit on the bytes of a request."""
 
 MOST_PROMPT_TOKENS = 1024
 MOST_NEW_TOKENS = 256
 MOST_ARMS = 64
 
 MOST_POSITIONS = 1024
-"""Tokens that are traced at once, those of the prompt again under each arm, and for each run of its own that arms take states from: what is kept of each takes
-half a megabyte in a small model. The mask of a layer with blocked edges goes with them too: it has as many rows, and is let go of after the layer."""
+"""Limit on the tokens that are traced at once. The prompt's tokens count again for each arm, and for each separate run that arms take states from: the states
+of a token take half a megabyte in a small model. The mask of a layer with blocked edges is bounded too: it has a row for each token, and is freed after the
+layer."""
 
 MOST_FORWARDS = 4096
-"""Sequences that one request may have read, new tokens times arms among them."""
+"""Limit on the sequences that the model reads for one request, new tokens times arms among them."""
 
 LONGEST = 600.0
-"""Seconds that a request may take once it is its turn and the model is there."""
+"""Seconds that a request may take once it is its turn and the model is loaded."""
 
 QUEUE = 64
-"""Requests that wait while one is answered; a visitor has one of them at most."""
+"""Limit on the requests that wait while one is answered; each visitor has at most one of them."""
 
 MOST_UNTAKEN = 8
-"""Answers that are held while they are sent."""
+"""Limit on the answers that are kept in memory while they are sent."""
 
 TAKEN = 75
-"""Exit status of a process that found another answering for its atlas."""
+"""Exit status of a process that found another one serving its atlas."""
 
 LONGEST_PATH = 107
-"""Bytes of a Unix socket's path."""
+"""Limit on the bytes of a Unix socket's path."""
 
 MOST_LINE = 1 << 20
-"""Bytes of one line of an answer."""
+"""Limit on the bytes of one line of an answer."""
 
 
 def socket_path(atlas: Path | str) -> Path:
-    """Name the socket of the atlas's model process. Raises AtlasError if its folder is not ours alone: whoever may write there can be who answers."""
+    """Name the socket of the atlas's model process. Raises AtlasError if others can enter its folder, and so could answer instead, or for a path too long."""
     name = os.fspath(atlas)
     identity = name if "://" in name else str(Path(atlas).resolve())
     path = private_folder() / f"{hashlib.sha256(identity.encode()).hexdigest()[:16]}.sock"
@@ -59,7 +60,7 @@ def socket_path(atlas: Path | str) -> Path:
 
 
 def private_folder() -> Path:
-    """Make a folder for sockets that nobody else can enter, if there is none."""
+    """Return the folder for sockets, which nobody else can enter; make it if it does not exist. Raises AtlasError if others can enter it."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     parent = Path(runtime) if runtime and Path(runtime).is_dir() else Path(tempfile.gettempdir())
     folder = parent / f"activation-atlas-{os.getuid()}"
@@ -77,7 +78,7 @@ def private_folder() -> Path:
 
 
 ADDRESS, TOKEN = "ATLAS_LIVE", "ATLAS_LIVE_TOKEN"
-"""Environment variables of who asks a process on a port: HOST:PORT, and its token."""
+"""Environment variables of a client that reaches a model process on a port: HOST:PORT, and the process's token."""
 
 
 class UnixConnection(HTTPConnection):

@@ -1,4 +1,4 @@
-"""The process at the other end of the model process's socket: whether it hangs, and its end if it does. Linux alone says so; elsewhere nobody is ended."""
+"""The process at the other end of the model process's socket: whether it hangs, and killing it if it does. Only on Linux; elsewhere no process is killed."""
 
 import os
 import select
@@ -12,32 +12,32 @@ from dataclasses import dataclass
 from pathlib import Path
 
 WORD = 5.0
-"""Seconds within which a process says something: it does so every second, but a busy machine may keep it from that."""
+"""Seconds within which a process must report: it does so every second, but a busy machine may delay it."""
 
 GONE = 10.0
 """Seconds that the end of a process may take."""
 
 HANGING = "TtS"
-"""States of a process that may hang: stopped by a signal or a debugger, or waiting for what is to come, and not for a disk or its turn on a processor."""
+"""States of a process that may hang: stopped by a signal or a debugger, or asleep until an event, but not waiting for a disk or for a processor."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A process as it was. started: when, in ticks since the machine was, so that no other of its number is taken for it; ticks: of processor time."""
+    """A process at one moment. started: in ticks since the machine's start; it tells later users of the PID apart. ticks: processor time used so far."""
 
     pid: int
     started: int
     ticks: int
 
     def is_hung(self) -> bool:
-        """Tell whether the process is stopped, or has waited without a tick of processor time since."""
+        """Tell whether the process is stopped or asleep, and has used no tick of processor time since this record."""
         now = process_at(self.pid)
         if now is None or now[1] != self:
             return False
         return now[0] in HANGING
 
     def end(self) -> None:
-        """Kill it and wait until it is gone."""
+        """Kill the process, and wait until it is gone."""
         with suppress(OSError):
             handle = os.pidfd_open(self.pid)
             try:
@@ -50,7 +50,7 @@ class Peer:
 
 
 def peer_of(sock: socket.socket | None) -> Peer | None:
-    """Find the model process that listens at the other end of a Unix socket; None where the system does not say, or it is none, as where ssh forwards one."""
+    """Find the model process that listens at the other end of a Unix socket; None if the system does not say, or for another process, such as ssh."""
     if sys.platform != "linux" or sock is None or sock.family != socket.AF_UNIX:
         return None
     pid, _, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
@@ -68,7 +68,7 @@ def is_model_process(pid: int) -> bool:
 
 
 def process_at(pid: int) -> tuple[str, Peer] | None:
-    """Read the state of a process, one letter, and the process; None where there is none."""
+    """Read the one-letter state of a process, and its record; None if there is no such process."""
     try:
         words = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -77,14 +77,14 @@ def process_at(pid: int) -> tuple[str, Peer] | None:
 
 
 def is_stuck(pid: int) -> bool:
-    """Tell whether a process that has not answered hangs from now on."""
+    """Watch a process that has not answered for WORD more seconds, and tell whether it hangs."""
     before = process_at(pid)
     time.sleep(WORD)
     return before is not None and before[1].is_hung()
 
 
 def wait_readable(handle: int, seconds: float) -> bool:
-    """Wait until there is something to read, or the end of it, and tell whether that came within so many seconds."""
+    """Wait until a handle has data to read, or has reached its end; return whether that happened within `seconds`."""
     poll = select.poll()
     poll.register(handle, select.POLLIN)
     return bool(poll.poll(1000 * seconds))

@@ -1,4 +1,4 @@
-"""Audits that follow from what tables and columns say of themselves: nobody writes them, and nobody can forget one."""
+"""Audits that follow from the metadata of tables and columns: nobody writes them, so nobody can forget one."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from schema.columns import Vector
 
 @dataclass(frozen=True)
 class Audit:
-    """`sql` selects the rows that break `rule`."""
+    """A rule, and the query `sql`, which selects the rows that break it."""
 
     name: str
     rule: str
@@ -41,17 +41,17 @@ def reference_audit(column: Column) -> Audit:
 
 
 def null_audit(table: Table) -> Audit:
-    """Build the audit that there are no nulls where the metadata allows none."""
+    """Build the audit that there are no nulls in columns whose metadata allows none."""
     required = [c.name for c in table.columns if not c.nullable]
     nulls = " OR ".join(f't."{name}" IS NULL' for name in required)
     return Audit(f"{table.fullname}: not null", f"no null in {', '.join(required)}", f"SELECT t.* FROM {table.fullname} AS t WHERE {nulls}")
 
 
 RANGE = ": range"
-"""End of the names of audits that hold a table to the sizes of the atlas's model."""
+"""Suffix of the names of audits that check a table against the sizes of the atlas's model."""
 
 SIZES = {"layer": "n_layers", "neuron": "d_ffn", "head": "n_heads"}
-"""Column → how many of it the model has."""
+"""Column → column of `model` with how many of them the model has."""
 
 
 def layer_audit(table: Table) -> Audit:
@@ -62,7 +62,7 @@ def layer_audit(table: Table) -> Audit:
 
 
 def finite_audit(table: Table) -> Audit:
-    """Build the audit that every number is one, and so is every number of a vector; null is none."""
+    """Build the audit that every number, and every number of a vector, is finite. Nulls are not checked."""
     numbers = [f't."{c.name}"' for c in table.columns if isinstance(c.type, Float)]
     # the sum of a vector is in float64, which finite float32 numbers cannot overflow
     summed = [f't."{c.name}"::FLOAT[]' for c in table.columns if isinstance(c.type, Vector)]
@@ -71,7 +71,7 @@ def finite_audit(table: Table) -> Audit:
 
 
 def bounds_audit(table: Table) -> Audit:
-    """Build the audit that every number lies within the bounds of its column; null lies nowhere."""
+    """Build the audit that every number lies within the bounds of its column. Nulls are not checked."""
     bounded = {f't."{c.name}"': c.info["bounds"] for c in table.columns if "bounds" in c.info}
     wrong = " OR ".join(f"{number} < {low}" + (f" OR {number} > {high}" if high is not None else "") for number, (low, high) in bounded.items())
     rule = "probabilities lie in [0, 1], and what cannot be negative is not"
@@ -79,12 +79,12 @@ def bounds_audit(table: Table) -> Audit:
 
 
 def select_list(table: Table, columns: list[str]) -> str:
-    """List, as SQL, what identifies a row, and these columns of it."""
+    """List, as SQL, the columns that identify a row, and then `columns`."""
     return ", ".join(dict.fromkeys([*(f't."{name}"' for name in table.info["grain"]), *columns]))
 
 
 def rows_audit(table: Table) -> Audit:
-    """Audit that a table has the rows that its shards brought, and no others."""
+    """Build the audit that a table has as many rows as its shards brought."""
     counted = f"(SELECT coalesce(sum((s.n_rows ->> '{table.name}')::BIGINT), 0) FROM shard AS s)"
     sql = f"FROM (SELECT {counted} AS n_counted, count(*) AS n_found FROM {table.fullname}) AS n WHERE n.n_counted <> n.n_found"
     return Audit(f"{table.fullname}: shard rows", "the table has the rows that the manifest of the shards counts", sql)

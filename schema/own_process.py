@@ -1,4 +1,4 @@
-"""Modules of ours as processes of their own, in which what is anybody's is limited."""
+"""Commands that run a module of this project in a process of its own, to contain the effects of untrusted content."""
 
 import os
 import sys
@@ -6,9 +6,9 @@ from pathlib import Path
 
 
 def command_of(module: str) -> tuple[list[str], dict[str, str]]:
-    """Build a command and its environment.
+    """Build the command and the environment that run `module` in a separate Python process.
 
-    -P: the folder that it is started in may be a stranger's, and its files are no modules. Without torch transformers starts in half a second.
+    -P keeps the folder that the process starts in off the module path: that folder may be a stranger's. Without torch, transformers starts in half a second.
     """
     root = Path(__file__).resolve().parents[1]
     path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))

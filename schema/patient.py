@@ -1,7 +1,7 @@
-"""DuckDB in the main thread, with Ctrl-C kept out of it.
+"""DuckDB in the main thread, protected from Ctrl-C.
 
-A KeyboardInterrupt that is raised while DuckDB runs ends as whatever DuckDB makes of it: its own RuntimeError, or std::terminate where it was calling
-Python. So the signal only notes that it came and asks DuckDB to stop, and KeyboardInterrupt is raised when DuckDB has returned.
+DuckDB turns a KeyboardInterrupt that is raised while it runs into an error of its own: a RuntimeError, or std::terminate if it was calling Python. So the
+signal handler only records the signal and asks DuckDB to stop; KeyboardInterrupt is raised once DuckDB has returned.
 """
 
 import signal
@@ -17,12 +17,12 @@ T = TypeVar("T")
 
 
 def make_interrupt_safe(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """Wrap the connection so that Ctrl-C ends each call of it in one way: with KeyboardInterrupt, once DuckDB has stopped."""
+    """Wrap the connection so that Ctrl-C ends each of its calls in the same way: with KeyboardInterrupt, once DuckDB has stopped."""
     return cast(duckdb.DuckDBPyConnection, InterruptSafeConnection(con))
 
 
 class InterruptSafeConnection:
-    """Stands for a connection: its calls are held back from Ctrl-C."""
+    """Stand-in for a connection that defers Ctrl-C until a call has ended."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
         self.con = con
@@ -38,7 +38,7 @@ class InterruptSafeConnection:
 
 
 def defer_interrupts(run: Callable[[], T], interrupt: Callable[[], object] = lambda: None) -> T:
-    """Return run(). Ctrl-C meanwhile calls `interrupt`, and is raised when run has ended, however it did."""
+    """Return run(). If Ctrl-C is pressed meanwhile, call `interrupt`, and raise KeyboardInterrupt once `run` has ended, however it ended."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         return run()

@@ -1,4 +1,4 @@
-"""Whether an atlas file is made of plain rows: an ingest writes into a copy of it, in which what a stranger defined would act with nothing locked."""
+"""Check that an atlas file consists of plain rows: an ingest writes into a copy, in which a stranger's definitions would act with nothing locked."""
 
 from pathlib import Path
 
@@ -14,12 +14,11 @@ SHADOWS = f"""
 SELECT lower(f.function_name) FROM duckdb_functions() AS f GROUP BY lower(f.function_name)
 HAVING bool_or(f.database_name = '{SENT}') AND bool_or(f.database_name = 'system')
 """
-"""In lower case, here and above: DuckDB takes names that differ in nothing else for one."""
+"""Names of tables, views and macros are in lower case: DuckDB treats names that differ only in case as one."""
 
 
 def check_plain(path: Path) -> None:
-    """Raise NotAnAtlas for a file with schemas of its own, with a view or computed columns where a table of ours would be, or with a macro that has
-    the name of a function of DuckDB's."""
+    """Raise NotAnAtlas if the file has schemas of its own, views or computed columns in place of our tables, or macros named like DuckDB functions."""
     ours = set(metadata(1).tables)
     with open_untrusted(path) as con:
         plain = {table.lower() for database, table in stored_tables(con) if database == SENT}

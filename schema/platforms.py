@@ -1,11 +1,11 @@
-"""The systems that this runs on, and what one of them does not do."""
+"""Operating systems that the atlas runs on, and whether each limits the memory of a process."""
 
 import sys
 
 from schema.errors import AtlasError
 
 LIMITS_MEMORY = sys.platform == "linux"
-"""Whether the system ends a process that takes more address space than it may."""
+"""Whether the system ends a process that exceeds its limit of address space."""
 
 
 def require_unix() -> None:

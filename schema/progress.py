@@ -1,4 +1,4 @@
-"""What a long command says of itself on stderr: bars with rate and ETA on a terminal; lines elsewhere, where a phase begins and ends, and every 30 seconds."""
+"""Progress of a long command on stderr: on a terminal, bars with rate and ETA; elsewhere, a line when a phase begins, when it ends, and every 30 seconds."""
 
 import resource
 import sys
@@ -12,16 +12,16 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tex
 from rich.text import Text
 
 EVERY = 30.0
-"""Seconds from line to line."""
+"""Seconds between lines."""
 
 
 def amount(task: Task) -> str:
-    """Show how much is done of how much; nothing of a stage, of which nobody knows how long it is."""
+    """Format the completed amount and the total, with their unit; '' for a stage, whose length is unknown."""
     return "" if task.total is None else f"{task.completed:,.0f}/{task.total:,.0f} {task.fields['unit']}"
 
 
 def rate(task: Task) -> str:
-    """Show the units a second, over the last minute."""
+    """Format the units per second, over the last 30 seconds; '' if unknown, and for a stage."""
     return "" if not task.speed or task.total is None else f"{task.speed:,.{0 if task.speed > 10 else 2}f} {task.fields['unit']}/s"
 
 
@@ -35,7 +35,7 @@ class Column(ProgressColumn):
 
 
 class Lines(Progress):
-    """The same tasks as lines: a bar that nobody sees draw itself fills a log."""
+    """Progress as lines of text, because bars would fill a log that nobody watches."""
 
     def __init__(self, console: Console, every: float) -> None:
         super().__init__(console=console, disable=True)
@@ -83,7 +83,7 @@ class Lines(Progress):
 
 
 def printable(text: str) -> str:
-    """Make a line safe for a terminal, which acts on what names of files and models may hold."""
+    """Replace unprintable characters: names of files and models may hold characters that a terminal acts on."""
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
@@ -93,13 +93,13 @@ def clock(seconds: float | None) -> str:
 
 
 def peak_bytes() -> int:
-    """Measure the most memory that this process has held."""
+    """Measure the peak memory of this process, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 @contextmanager
 def progress_bar(is_quiet: bool = False, every: float = EVERY) -> Iterator[Progress]:
-    """Open a progress bar. is_quiet: show nothing of it; notes are printed all the same."""
+    """Open a progress bar. is_quiet: hide the bar; notes are still printed."""
     console = Console(stderr=True)
     if is_quiet or sys.stderr is None or sys.stderr.isatty():
         columns = (
@@ -120,7 +120,7 @@ def progress_bar(is_quiet: bool = False, every: float = EVERY) -> Iterator[Progr
 
 @contextmanager
 def stage(bar: Progress, text: str) -> Iterator[None]:
-    """Show a stage that takes its time, and nobody knows how much."""
+    """Show a stage of unknown length while the block runs."""
     task = bar.add_task(printable(text), total=None, unit="")
     yield
     bar.update(task, total=1, completed=1)

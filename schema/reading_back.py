@@ -1,6 +1,6 @@
-"""An atlas, its keys and the files beside it read from end to end, and compared with what was written where that is known.
+"""Verification of an atlas: reads the atlas, its keys and the files beside it from end to end, and compares them with the digests stored at writing, if any.
 
-In a process of its own: there are damaged files that DuckDB does not live through.
+Reading runs in a separate process, because some damaged files crash DuckDB.
 """
 
 import json
@@ -33,20 +33,21 @@ if TYPE_CHECKING:
     from schema.digests import Digest
 
 ELSEWHERE = (duckdb.InterruptException, duckdb.OutOfMemoryException, duckdb.ConnectionException)
-"""Why DuckDB may not read a table that is whole."""
+"""Errors that DuckDB may raise while it reads an undamaged table."""
 
 MOST_FAULTS, LONGEST_FAULT = 50, 500
-"""Faults of a file that are said, and characters of one."""
+"""Most faults reported for a file, and most characters of each."""
 
 CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
-"""How a process ends by what it does itself; any other signal is sent to it, as where memory runs out."""
+"""Signals by which a process ends through its own fault; any other is sent to it from outside, for instance if memory runs out."""
 
 
 @dataclass
 class Reading:
-    """What came of reading a file: what was read, of keys too; whether there was anything to compare it with; and what is wrong, a line each.
+    """Result of reading a file.
 
-    key_faults: what is wrong with its keys. locked: why it cannot be read just now.
+    told: what was read, keys included. is_compared: whether there were digests to compare with. faults, key_faults: what is wrong with the file and with its
+    keys, one line each. locked: why the file cannot be read just now, '' if it can.
     """
 
     path: str
@@ -58,12 +59,12 @@ class Reading:
 
 
 def read_back(atlas: Path) -> Iterator[Reading]:
-    """Read an atlas file with its keys, then each file beside it. Raises Locked if another process writes to one, AtlasError if they cannot be read."""
+    """Read an atlas file with its keys, then each file beside it. Raises Locked if another process writes to one of them, AtlasError if they cannot be read."""
     return read_in_subprocess([atlas, *(path for kind in kinds() if (path := kind.path(atlas)).exists())])
 
 
 def read_in_subprocess(paths: Sequence[Path]) -> Iterator[Reading]:
-    """Read files in another process, which may die of one; what it was to read after that is read by the next."""
+    """Read files in a subprocess. If one of them crashes it, a new subprocess reads the remaining files."""
     left = [*paths]
     while left:
         command, environment = command_of(__name__)
@@ -85,7 +86,7 @@ def read_in_subprocess(paths: Sequence[Path]) -> Iterator[Reading]:
 
 
 def read_file(path: Path) -> Reading:
-    """Read every table of a database as it lies on the disk, and the keys that it names."""
+    """Read every table of a database file on disk, and the keys that it names."""
     found = Reading(str(path))
     try:
         with open_untrusted(path) as con:
@@ -103,13 +104,13 @@ def read_file(path: Path) -> Reading:
 
 
 def shorten(faults: list[str]) -> list[str]:
-    """Keep the first of many faults, each cut where it is long."""
+    """Limit a list of faults to MOST_FAULTS, with a count of the rest, and each fault to LONGEST_FAULT characters."""
     more = [f"and {len(faults) - MOST_FAULTS:,} faults more"] if len(faults) > MOST_FAULTS else []
     return [f"{fault[:LONGEST_FAULT]} …" if len(fault) > LONGEST_FAULT else fault for fault in faults[:MOST_FAULTS]] + more
 
 
 def read_tables(con: duckdb.DuckDBPyConnection, found: Reading) -> None:
-    """Read every table of the database SENT. What DuckDB cannot read is said and ends it: after that it may read nothing more."""
+    """Read every table of the database SENT. Stop at a table that DuckDB cannot read, and report it: DuckDB may be unable to read anything afterwards."""
     tables, n_rows = sorted(table for database, table in stored_tables(con) if database == SENT), 0
     written = stored_digests(con, SENT) if STORED in tables and not is_of_another_version(con, tables) else {}
     ddl = digest_ddl(con, SENT)
@@ -128,7 +129,7 @@ def read_tables(con: duckdb.DuckDBPyConnection, found: Reading) -> None:
 
 
 def is_of_another_version(con: duckdb.DuckDBPyConnection, tables: Collection[str]) -> bool:
-    """Tell whether the database SENT is an atlas, or a file beside one, of another version, which may add up its rows otherwise."""
+    """Tell whether the database SENT is an atlas, or a file beside one, of another version, which may compute the digest of rows differently."""
     current = {"model": ("schema_version", SCHEMA_VERSION), **{kind.label: ("version", kind.version) for kind in kinds()}}
     return any(
         version != expected
@@ -139,19 +140,19 @@ def is_of_another_version(con: duckdb.DuckDBPyConnection, tables: Collection[str
 
 
 def read_table(con: duckdb.DuckDBPyConnection, place: str) -> "Digest":
-    """Read a table, which Ctrl-C ends."""
+    """Read a table and return its digest. Ctrl-C ends the reading."""
     with closing(con.cursor()) as cursor:
         return interruptible(cursor, lambda: digest_table(cursor, place))
 
 
 def place_of(database: str, table: str) -> str:
-    """Quote a table in SQL, by a name that anybody may have given."""
+    """Write the full name of a table in SQL, quoted, since anybody may have chosen it."""
     whole = table.replace('"', '""')
     return f'{database}.main."{whole}"'
 
 
 def compare(name: str, written: Written | None, found: Written) -> Iterator[str]:
-    """Say how a table differs from what was written."""
+    """Report how a table differs from what was written."""
     if written is None:
         yield f"the table {name} was not written with the others, or its digest is gone"
     elif written.n_rows != found.n_rows:
@@ -163,7 +164,7 @@ def compare(name: str, written: Written | None, found: Written) -> Iterator[str]
 
 
 def read_keys(con: duckdb.DuckDBPyConnection, atlas: Path, found: Reading) -> None:
-    """Read the files of keys that the database SENT names, where their folder lies beside it."""
+    """Read the key files that the database SENT names, if their folder is beside the atlas."""
     (n_files,) = con.execute(f"SELECT count(*) FROM {SENT}.main.key_file").fetchall()[0]
     if n_files and keys_folder(atlas).exists():
         found.key_faults.extend(find_key_faults(con, atlas, f"{SENT}.main"))
@@ -171,7 +172,7 @@ def read_keys(con: duckdb.DuckDBPyConnection, atlas: Path, found: Reading) -> No
 
 
 def read_lake(path: Path) -> Reading:
-    """Read what a lake last published; no digests are stored in one. Raises as `open_published`."""
+    """Read the last published state of a lake, which stores no digests. Raises the errors of `open_published`."""
     found, n_rows = Reading(str(path)), 0
     with closing(open_published(path, {**OFFLINE})) as con:
         for name in facts().filled_by:
@@ -184,7 +185,7 @@ def read_lake(path: Path) -> Reading:
 
 
 def require_damage(error: Exception) -> str:
-    """Describe, in a line, what is wrong with a file. Raises the error where it is of another kind."""
+    """Describe, in one line, the damage that an error reports. Raises the error itself if it does not come from damage."""
     if (said := describe_damage(error)) is not None:
         return said
     if isinstance(error, duckdb.Error) and not isinstance(error, ELSEWHERE):

@@ -1,4 +1,4 @@
-"""What can be added without an edit of what there is: modules of a folder, and what installed distributions name in their entry points."""
+"""Registries that grow without edits to existing code: the modules of a folder, and the entry points of installed distributions."""
 
 import sys
 from functools import lru_cache
@@ -9,17 +9,20 @@ from typing import Any
 
 
 def list_folder(package: str, attribute: str) -> dict[str, Any]:
-    """Name → the attribute of that name, of every module of a package but `base`, by name."""
+    """Map the name of every module of a package except `base`, in order of name, to its attribute named `attribute`."""
     names = sorted(found.name for found in iter_modules(import_module(package).__path__) if found.name != "base")
     return {name: getattr(import_module(f"{package}.{name}"), attribute) for name in names}
 
 
 def points(group: str) -> tuple[EntryPoint, ...]:
-    """Find the entry points of a group, of all distributions."""
+    """Find the entry points of a group in all distributions."""
     return tuple(all_points(tuple(sys.path)).select(group=group))
 
 
 @lru_cache(maxsize=1)
 def all_points(_: tuple[str, ...]) -> Any:
-    """Find all entry points, of a type that differs between versions of Python; once, since the search of the path's folders takes longer than most answers."""
+    """Find all entry points; their type differs between versions of Python.
+
+    The result is cached, since searching the folders of the path takes longer than most answers do.
+    """
     return entry_points()

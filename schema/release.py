@@ -1,6 +1,6 @@
-"""Which release of views, questions and tables an atlas holds: a digest of their sources that is stored in it, and compared when it is opened.
+"""Release of the views, questions and tables of an atlas: a digest of their sources that is stored in the atlas, and compared when the atlas is opened.
 
-It is the label of a type, which is read and never run: before an atlas is locked down, nothing that is defined in it may act.
+The digest is stored as the label of a type, which is read and never run: before an atlas is locked down, no definition in it may act.
 """
 
 import re
@@ -16,10 +16,10 @@ from schema.errors import AtlasError
 from schema.registry import points
 
 QUESTION_GROUP = "activation_atlas.questions"
-"""Entry points that return SQL files of table macros, so that `schema` knows no layer above it."""
+"""Group of entry points that return SQL files of table macros, so that `schema` depends on no layer above it."""
 
 TABLE_GROUP = "activation_atlas.tables"
-"""Entry points that name modules as those in schema/tables are, of distributions that add tables."""
+"""Group of entry points by which other distributions name table modules, which have the form of those in schema/tables."""
 
 TITLE = re.compile(r"^-- title:\s+(.+)$", re.MULTILINE)
 
@@ -28,22 +28,22 @@ SELECT t.labels
 FROM system.main.duckdb_types() AS t
 WHERE t.type_name = 'release_digest' AND t.schema_name = 'main' AND t.database_name = system.main.current_database()
 """
-"""By whole names: a macro of the file may have the name of a function of DuckDB's."""
+"""Query of the stored digest. Its names are fully qualified, because a macro of the file may have the name of a DuckDB function."""
 
 
 @cache
 def question_sources() -> dict[str, str]:
-    """Name → file of every installed question: its header, and the SQL of its table macro."""
+    """Map the name of every installed question to its file: a header, and the SQL of its table macro."""
     return {name: sql for point in points(QUESTION_GROUP) for name, sql in point.load()().items()}
 
 
 def question_files() -> dict[str, str]:
-    """Name → SQL that installs it in an atlas."""
+    """Map the name of every installed question to the SQL that installs it in an atlas."""
     return {name: add_title_comment(name, sql) for name, sql in question_sources().items()}
 
 
 def add_title_comment(name: str, sql: str, database: str = "") -> str:
-    """Add its title to a question's SQL, as the comment of its macro, which is in that database; '' for the current one."""
+    """Add a question's title to its SQL, as a comment on its macro. database: the database of the macro; '' for the current one."""
     title = TITLE.search(sql)
     said = title[1].strip().replace("'", "''") if title else ""
     return f"{sql}\nCOMMENT ON MACRO TABLE {database and f'{database}.'}{name} IS '{said}';\n"
@@ -56,18 +56,21 @@ def view_files() -> dict[str, str]:
 
 
 def table_modules() -> list[str]:
-    """List our modules in schema/tables, by name."""
+    """List the names of our modules in schema/tables, sorted."""
     names = sorted(f.name.removesuffix(".py") for f in (files("schema") / "tables").iterdir() if f.name.endswith(".py"))
     return [name for name in names if name != "__init__"]
 
 
 def added_modules() -> list[str]:
-    """List the table modules of other distributions, by name."""
+    """List the names of the table modules of other distributions, sorted."""
     return sorted({point.module for point in points(TABLE_GROUP)})
 
 
 def added_source(name: str) -> str:
-    """Read the source of such a module, which is not imported for it: SQLAlchemy takes longer to load than a file to open."""
+    """Read the source of a table module of another distribution, without an import: SQLAlchemy takes longer to load than a file to open.
+
+    Raises AtlasError if there is no such module.
+    """
     try:
         spec = find_spec(name)
     except ModuleNotFoundError:
@@ -87,7 +90,7 @@ def release_digest() -> str:
 
 
 def store_digest(con: duckdb.DuckDBPyConnection) -> None:
-    """Say in the current database that its views and questions are of this release."""
+    """Record in the current database that its views and questions are of this release."""
     con.execute(
         f"DROP TYPE IF EXISTS release_digest; CREATE TYPE release_digest AS ENUM ('{release_digest()}'); "
         "COMMENT ON TYPE release_digest IS 'Its label is a digest of the views and questions: their release.'"
@@ -100,9 +103,9 @@ def is_of_this_release(con: duckdb.DuckDBPyConnection) -> bool:
 
 
 def stored_tables(con: duckdb.DuckDBPyConnection) -> set[tuple[str, str]]:
-    """List (database, table) of every table that holds all of its rows itself.
+    """List (database, table) for every table that stores all of its rows itself.
 
-    A view of its name, or a computed column, would run what it is made of when it is read.
+    A view in the place of a table, or a computed column, would run its definition when it is read.
     """
     found = con.execute("SELECT t.database_name, t.table_name, t.sql FROM system.main.duckdb_tables() AS t WHERE t.schema_name = 'main'").fetchall()
     return {(database, table) for database, table, sql in found if "GENERATED ALWAYS" not in (sql or "")}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from schema.digests import Digest
 
 STORED = "table_digest"
-"""The table that holds them, of an atlas (schema/tables/digest.py) and of a file beside one."""
+"""Name of the table of digests, in an atlas (schema/tables/digest.py) and in a file beside one."""
 
 COMMENT = "What the tables held when this was written, for `atlas verify`, which reads every row and compares."
 
@@ -31,7 +31,7 @@ CREATION = ";\n".join(
         *(f"COMMENT ON COLUMN {{0}}.{STORED}.{name} IS '{comment}'" for name, comment in COMMENTS.items()),
     ]
 )
-"""SQL that creates it in the database of a kind, which is to be named."""
+"""SQL that creates the table of digests in the database of a file kind; {0} stands for the name of the database."""
 
 COLUMNS = """
 SELECT c.database_name, c.schema_name, c.table_name, c.column_name, c.data_type, c.is_nullable, c.comment
@@ -41,7 +41,7 @@ ORDER BY ALL
 
 
 class Written(NamedTuple):
-    """What a table holds, or held: its rows, their digest, and that of its columns."""
+    """Content of a table, now or when it was written: the number of its rows, their digest, and the digest of its columns."""
 
     n_rows: int
     rows_digest: str
@@ -49,7 +49,7 @@ class Written(NamedTuple):
 
 
 def digest_table(con: duckdb.DuckDBPyConnection, place: str) -> "Digest":
-    """Read a table from end to end."""
+    """Compute the digest of a table, which is read from end to end."""
     # imported here: opening an atlas needs no Arrow
     from schema.digests import BATCH_ROWS, digest_rows
 
@@ -58,13 +58,13 @@ def digest_table(con: duckdb.DuckDBPyConnection, place: str) -> "Digest":
 
 
 def digest_tables(con: duckdb.DuckDBPyConnection, database: str) -> "dict[str, Digest]":
-    """Read every table of a database but that of the digests."""
+    """Compute the digest of every table of a database except the table of digests."""
     tables = sorted(table for place, table in stored_tables(con) if place == database and table != STORED)
     return {table: digest_table(con, f"{database}.main.{table}") for table in tables}
 
 
 def digest_ddl(con: duckdb.DuckDBPyConnection, database: str) -> dict[str, str]:
-    """Hash what the columns of each table or view are: table or view → SHA-256."""
+    """Map each table or view to the SHA-256 over the names, types, nullability and comments of its columns."""
     columns: dict[str, list[list]] = {}
     # without parameters, for which DuckDB imports pandas
     for place, schema, table, *column in con.execute(COLUMNS).fetchall():
@@ -74,7 +74,7 @@ def digest_ddl(con: duckdb.DuckDBPyConnection, database: str) -> dict[str, str]:
 
 
 def store_digests(con: duckdb.DuckDBPyConnection, database: str, rows: "Mapping[str, Digest]") -> None:
-    """Enter what the tables of a database hold into its table of digests, in place of what was there."""
+    """Write the digests of a database's tables into its table of digests, in place of those stored before."""
     ddl = digest_ddl(con, database)
     con.execute(f"DELETE FROM {database}.main.{STORED}")
     lines = [(table, rows[table].n_rows, str(rows[table]), ddl[table]) for table in sorted(rows)]
@@ -83,6 +83,6 @@ def store_digests(con: duckdb.DuckDBPyConnection, database: str, rows: "Mapping[
 
 
 def stored_digests(con: duckdb.DuckDBPyConnection, database: str) -> dict[str, Written]:
-    """Read what each table held when the database was written."""
+    """Read the stored digests: table → its content when the database was written."""
     rows = con.execute(f"SELECT d.table_name, d.n_rows, d.rows_digest, d.ddl_digest FROM {database}.main.{STORED} AS d").fetchall()
     return {name: Written(*told) for name, *told in rows}

@@ -1,6 +1,6 @@
-"""Which pass fills which table, without SQLAlchemy, which takes longer to import than most answers.
+"""Facts about tables, such as which pass fills which, without SQLAlchemy, which takes longer to import than most answers take.
 
-facts.json is made from the metadata; `python -m schema.table_facts` writes it anew. Where another distribution adds tables, the metadata itself is read.
+facts.json is made from the metadata; `python -m schema.table_facts` rewrites it. If another distribution adds tables, the metadata itself is read.
 """
 
 import json
@@ -19,7 +19,11 @@ FILE = Path(__file__).with_name("facts.json")
 
 
 class Pass(NamedTuple):
-    """`asked_by`: the options of `atlas ingest FILE` that ask for it. `counted`: a SELECT of how many `unit`s run `r` went over; '' where no speed is shown."""
+    """A pass of an ingest.
+
+    asked_by: the options of `atlas ingest FILE` that request the pass. unit: what its speed counts. counted: a SELECT of the number of units that run `r`
+    processed; '' if no speed is shown.
+    """
 
     asked_by: str
     unit: str
@@ -27,9 +31,10 @@ class Pass(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """passes: name → pass. filled_by: table → pass, '' for none. added: table → column that a release added → the pass that fills it.
+    """Facts about all tables.
 
-    words: name of columns that hold one of few words → table → its words.
+    passes: name → pass. filled_by: table → the pass that fills it, '' if none. added: table → column that a release added → the pass that fills it. words: name
+    of a column that holds one of a few words → table → these words.
     """
 
     passes: dict[str, Pass]
@@ -48,7 +53,7 @@ def facts() -> Facts:
 
 
 def of_metadata() -> Facts:
-    """Collect the same from where it is declared."""
+    """Collect the facts from the metadata, where they are declared."""
     from schema.tables import metadata
 
     tables = metadata(1).tables
@@ -63,7 +68,7 @@ def of_metadata() -> Facts:
 
 
 def words(tables: "Iterable[Table]") -> dict[str, dict[str, list[str]]]:
-    """Collect the words of columns by table: columns of one name may hold other words in other tables."""
+    """Collect the words of columns by table: columns of the same name may have different words in different tables."""
     found: dict[str, dict[str, list[str]]] = {}
     for t in tables:
         for constraint in sorted(t.constraints, key=str):
@@ -73,12 +78,12 @@ def words(tables: "Iterable[Table]") -> dict[str, dict[str, list[str]]]:
 
 
 def command(name: str, path: object = "…") -> str:
-    """Word the ingest that runs a pass."""
+    """Write the ingest command that runs a pass."""
     return f"atlas ingest {path} {facts().passes[name].asked_by}"
 
 
 def passes_of(kinds: Iterable[str]) -> set[str]:
-    """Find the passes that runs of these kinds count as, some of which earlier releases called otherwise."""
+    """Find the passes that runs of these kinds count as. Earlier releases had other names for some of them."""
     return {name for kind in kinds for name in FORMER_PASSES.get(kind, (kind,))}
 
 

@@ -1,1 +1,1 @@
-"""Where the Streamlit pages will live: they draw what `atlas` answers, and hold no SQL and no model."""
+"""Streamlit pages: they draw what `atlas` answers, and hold no SQL and no model."""

@@ -1,4 +1,4 @@
-"""Widgets kept in the address. Where the address asks for something else than they hold, that is said: on their own they put their default in its place."""
+"""Widgets whose values are kept in the address. A value there that a widget cannot take raises an error: alone, the widget would fall back to its default."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from ui import data
 
 
 def ask_whole_number(label: str, key: str, **options: Any) -> int | None:
-    """Ask for a whole number or none; whether it exists is for the question to say. Raises AtlasError if the address has something else under `key`."""
+    """Ask for a whole number or none, without a check that the atlas has it. Raises AtlasError if the address has something else under `key`."""
     asked = st.query_params.get(key, "")
     # first: a widget of whole numbers cannot take what overflows, such as 1e400
     if asked and not re.fullmatch(r"-?[0-9]{1,15}", asked):
@@ -22,7 +22,7 @@ def ask_whole_number(label: str, key: str, **options: Any) -> int | None:
 
 
 def ask_corpus(*, of_one_text: bool = False) -> int | None:
-    """Ask for a corpus_id, None for all; not where there is only one corpus, unless the address names one. `of_one_text`: begins with the first."""
+    """Ask for a corpus_id, None for all; if there is only one corpus, only if the address names one. `of_one_text`: start with the first corpus."""
     corpora = data.status().corpora["corpus_id"]
     if len(corpora) < 2 and "corpus" not in st.query_params:
         return None
@@ -40,7 +40,7 @@ def ask_word(label: str, key: str, words: Sequence[str], default: str | None = N
 
 
 def ask_words(label: str, key: str, known: Sequence[str], **options: Any) -> list[str]:
-    """Ask for any of many words. Raises AtlasError if the address has another under `key`."""
+    """Ask for any number of known words. Raises AtlasError if the address has an unknown one under `key`."""
     strange = [asked for asked in st.query_params.get_all(key) if asked not in known]
     chosen = st.multiselect(label, known, key=key, bind="query-params", **options)
     if strange:
@@ -58,7 +58,10 @@ def ask_toggle(label: str, key: str, value: bool) -> bool:
 
 
 def ask_option(label: str, key: str, known: Sequence[str], default: str, *, changes: bool = False, **options: Any) -> str:
-    """Ask for one of many words. Raises AtlasError if the address has another under `key`; where another widget `changes` them, if it opens with another."""
+    """Ask for one of many words. Raises AtlasError if the address has another under `key`.
+
+    changes: whether another widget changes the words; then only the address that the page opens with is checked.
+    """
     asked = "" if changes and key in st.session_state else st.query_params.get(key, "")
     chosen = st.selectbox(label, known, known.index(default), key=key, bind="query-params", **options)
     if asked and asked not in known:
@@ -67,7 +70,7 @@ def ask_option(label: str, key: str, known: Sequence[str], default: str, *, chan
 
 
 def ask_page(n: int, key: str) -> int:
-    """Ask which of `n` pages, from 1; the first if there is but one. Raises AtlasError if the address opens with one that does not exist."""
+    """Ask which of `n` pages to show, from 1; page 1 if there is only one. Raises AtlasError if the page opens with the address of one that does not exist."""
     asked = st.query_params.get(key, "1") if key not in st.session_state else "1"
     chosen = st.pagination(n, key=key, bind="query-params") if n > 1 else 1
     if not (re.fullmatch(r"[0-9]{1,9}", asked) and 1 <= int(asked) <= n):
@@ -76,7 +79,10 @@ def ask_page(n: int, key: str) -> int:
 
 
 def ask_from_list(label: str, key: str, lines: Mapping[str, str]) -> str:
-    """Ask for one of a list that another choice decides on, each with a line on it. Raises AtlasError if the address opens with one that is not listed."""
+    """Ask for one entry of a list that depends on another choice. Raises AtlasError if the page opens with the address of an unlisted entry.
+
+    lines: entry → a line about it.
+    """
     asked = st.query_params.get(key, "") if key not in st.session_state else ""
     chosen = st.radio(label, list(lines), captions=list(lines.values()), key=key, bind="query-params")
     if asked and asked not in lines:

@@ -1,4 +1,4 @@
-"""The rooms and what stands round each of them: which atlas, how old, whether there is a newer snapshot, and whether the address is of this model."""
+"""The rooms and the frame of each: which atlas is shown, how old it is, whether there is a newer snapshot, and whether the address is of this model."""
 
 from datetime import UTC, datetime
 
@@ -21,7 +21,7 @@ page = st.navigation(
 
 @st.fragment(run_every=20)
 def newer_snapshot() -> None:
-    """Offer a newer snapshot when there is one: ingest may publish meanwhile."""
+    """Offer a newer snapshot if an ingest has published one meanwhile."""
     try:
         later = data.newer()
     except AtlasError as error:

@@ -1,4 +1,4 @@
-"""Two atlases: the same view of both, and what differs first. `vs` in the address names the one that is put beside the one shown."""
+"""Comparison of two atlases: what differs, then the same view of both. `vs` in the address names the atlas that is put beside the one shown."""
 
 import html
 
@@ -13,17 +13,17 @@ from ui.links import Link
 from ui.snapshot import Snapshot, latest
 
 VS = "vs"
-"""Parameter: what links call the other atlas."""
+"""Address parameter: the other atlas, by the name that links use."""
 
 HEIGHT = 1400
-"""px of each view."""
+"""Height of each view, in px."""
 
 SHAPE = ("n_layers", "d_ffn", "n_heads")
-"""Columns of model that must agree where an address is to mean the same place in both."""
+"""Columns of table model that must agree for an address to mean the same place in both atlases."""
 
 
 def page(room: str) -> None:
-    """Show what differs, then the view twice, each with links of its own atlas. Raises AtlasError if the other atlas is not served."""
+    """Show what differs, then the view in each atlas, with links of its own. Raises AtlasError if the other atlas is not served."""
     served, other = data.paths_by_name(), st.query_params[VS]
     if other not in served:
         frame.title("Two atlases")
@@ -47,7 +47,7 @@ def name_of(snapshot: Snapshot) -> str:
 
 
 def differences(view: Link, here: Snapshot, there: Snapshot) -> None:
-    """Compare a component in both, if the models have one shape: tokens that only one has at an end of what it writes, and its numbers side by side."""
+    """Compare a component in both atlases, if the models have the same shape: tokens at an end of what it writes that only one has, and numbers that differ."""
     models = [row for snapshot in (here, there) for row in data.status_of(snapshot).model.to_dicts()]
     shapes = [", ".join(f"{name} {model[name]}" for name in SHAPE) for model in models]
     place = address_of(view)
@@ -71,7 +71,10 @@ def differences(view: Link, here: Snapshot, there: Snapshot) -> None:
 
 
 def tokens_of(snapshot: Snapshot, place: Neuron | Head) -> pl.DataFrame:
-    """Read columns direction, token, rank and score: what a neuron's value promotes and suppresses, or the ends of what a head reads and writes."""
+    """Read the tokens that a neuron's value promotes and suppresses, or those at the ends of what a head reads and writes.
+
+    The columns are direction, token, rank and score.
+    """
     asked = tuple(place._asdict().items())
     if isinstance(place, Neuron):
         return data.rows(snapshot, "value_tokens", asked)
@@ -87,7 +90,7 @@ def tokens_of(snapshot: Snapshot, place: Neuron | Head) -> pl.DataFrame:
 
 
 def numbers_of(snapshot: Snapshot, place: Neuron | Head) -> pl.DataFrame:
-    """Read one row of all that is measured of a component; of a head also where it looks."""
+    """Read one row with everything measured of a component; for a head, also where it looks."""
     asked = tuple(place._asdict().items())
     if isinstance(place, Neuron):
         return data.rows(snapshot, "neuron_card", asked)
@@ -109,7 +112,7 @@ def address_of(view: Link) -> Neuron | Head | None:
 
 
 def differing_tokens(here: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
-    """Select the rows of tokens_of that only one of both has, by direction, with their rank and score there."""
+    """Select the rows of `tokens_of` that only one of the two atlases has, by direction, with their rank and score there."""
     columns = ["direction", "token", "rank", "score"]
     only = [
         one.join(other, on=["direction", "token"], how="anti").select(
@@ -131,7 +134,7 @@ def sentence(place: Neuron | Head, here: pl.DataFrame, there: pl.DataFrame) -> s
 
 
 def numbers(here: pl.DataFrame, there: pl.DataFrame, names: tuple[str, str]) -> pl.DataFrame:
-    """List the numbers of numbers_of that differ, side by side, those first that differ most relative to their size."""
+    """List the numbers of `numbers_of` that differ, side by side, the largest relative change first."""
     rows = []
     for column in (c for c in here.columns if here.schema[c].is_numeric() and c in there.columns):
         pair = [frame[column][0] if frame.height else None for frame in (here, there)]

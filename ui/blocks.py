@@ -1,4 +1,4 @@
-"""What every page is put together from: tables that open what they list, figures, and the way to take each away."""
+"""Building blocks of every page: tables whose rows link to what they list, figures, and ways to export each."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -24,22 +24,22 @@ from ui.data import Answer, source
 from ui.tray import collecting, figures
 
 TABLE_FORMATS = {"CSV": ("csv", "csv"), "Parquet": ("parquet", "parquet"), "LaTeX": ("latex", "tex")}
-"""Button → format of atlas/export/formats.py and suffix."""
+"""Button → format of atlas/export/formats.py and file suffix."""
 
 LONGEST_CELL = 2048
-"""Characters."""
+"""Most characters of a cell."""
 
 NOTHING = "Nothing of the kind is in this atlas."
 
 STUMBLES = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, pl.exceptions.PolarsError)
-"""What comes of a value that is missing where there always is one."""
+"""Errors that follow from a missing value where an ingest always writes one."""
 
 
 P = ParamSpec("P")
 
 
 def make_fragment(draw: Callable[P, None]) -> Callable[P, None]:
-    """Turn a drawing function into a part of a page that is redrawn by itself when a widget in it changes, its errors where it stands."""
+    """Turn a drawing function into a part of a page that is redrawn alone when a widget in it changes, and that shows its errors in its own place."""
 
     @st.fragment
     @wraps(draw)
@@ -50,14 +50,17 @@ def make_fragment(draw: Callable[P, None]) -> Callable[P, None]:
 
 
 def draw_part(draw: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-    """Draw a part of a page, or its errors where it would stand."""
+    """Draw a part of a page, or show its error in its place."""
     with show_errors():
         draw(*args, **kwargs)
 
 
 @contextmanager
 def show_errors() -> Iterator[None]:
-    """Show an error in place of what it stops. Where a page stumbles over rows that no ingest makes, that is said; over others it is a fault of the page."""
+    """Show an AtlasError in place of the part that it stops.
+
+    An error of STUMBLES is reported as a fault of the file if rows lack a value that an ingest always writes; otherwise it is a fault of the page, and raised.
+    """
     try:
         yield
     except AtlasError as error:
@@ -83,9 +86,9 @@ def table(
     note: str = NOTHING,
     drawn: figures.Made | None = None,
 ) -> None:
-    """Show rows, each a link to its neuron, head or position; beneath, how to take all away.
+    """Show rows, each a link to its neuron, head or position, and beneath them ways to export all of them.
 
-    `columns`, `rows`: only these are shown; `drawn`: as in take_away.
+    `columns`, `rows`: show only these; `drawn`: as in take_away.
     """
     if answer.frame.is_empty():
         explain_empty(note)
@@ -96,7 +99,7 @@ def table(
 
 
 def grid(shown: pl.DataFrame, rows: pl.DataFrame, key: str, title: str, columns: Mapping[str, str], height: int | Literal["auto"] = "auto") -> None:
-    """Show rows as they are given, each a link to what its row of `rows` is of, if it is of something. `columns`: column shown → what it holds."""
+    """Show the rows of `shown`, each a link to the neuron, head or position that its row of `rows` names, if any. `columns`: column shown → what it holds."""
     leads = [links.of_named_row(row) for row in rows.head(listing.MOST).iter_rows(named=True)]
     if any(leads):
         st.html(listing.table(readable(shown.head(listing.MOST)), leads, title, columns, None if height == "auto" else height))
@@ -138,17 +141,17 @@ def is_numbers(kind: pl.DataType) -> bool:
 
 
 def cell(text: str) -> str:
-    """Make every character visible, in as much of a text as a cell shows."""
+    """Make every character of a text visible, as far as a cell shows the text."""
     return cut_cell(visible_text(text[: LONGEST_CELL + 1]))
 
 
 def cut_cell(text: str) -> str:
-    """Cut a cell to what a browser can bear; files have it whole."""
+    """Cut the text of a cell to a length that a browser can bear; files hold the whole text."""
     return text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}…"
 
 
 def figure(chart: charts.AnyChart, answer: Answer, key: str) -> None:
-    """Show a chart with its title, and beneath it how to take it and its rows away."""
+    """Show a chart with its title, and beneath it ways to export the chart and its rows."""
     if answer.frame.is_empty():
         explain_empty(NOTHING)
         return
@@ -161,7 +164,7 @@ Files = Mapping[str, tuple[str, Callable[[], bytes]]]
 
 
 def take_away(answer: Answer, key: str, chart: charts.AnyChart | None = None, drawn: figures.Made | None = None) -> None:
-    """Show notes to read the rows with, the SQL behind them, their files, and the way to a collection and the figure tray. `drawn`: the view as a drawing."""
+    """Show notes on the rows, their SQL, and buttons that download them or add them to a collection or the figure tray. `drawn`: the view as a drawing."""
     if answer.question:
         q = question(answer.question)
         for note in filter(None, [*notes(q, answer.frame, answer.arguments), describe_left_out(data.atlas().con, q.catalog)]):
@@ -175,7 +178,7 @@ def take_away(answer: Answer, key: str, chart: charts.AnyChart | None = None, dr
 
 
 def choose_drawing(chart: charts.AnyChart | None, drawn: figures.Made | None) -> figures.Made | None:
-    """Choose what draws a view for the figure tray: its own drawing, or its chart; None if it has neither."""
+    """Choose the function that draws a view for the figure tray: its own drawing, else its chart; None if it has neither."""
     return drawn or (partial(render_chart, charts.apply_print_style(chart)) if chart is not None else None)
 
 
@@ -193,7 +196,7 @@ def show_sql(sql: str, key: str) -> None:
 
 
 def files(answer: Answer, chart: charts.AnyChart | None) -> Files:
-    """List files of an answer and its chart, one for every format, and its provenance."""
+    """List the files of an answer: its rows and its chart in every format, and its provenance."""
     tables = {label: (f"{answer.name}.{suffix}", partial(table_bytes, answer, format)) for label, (format, suffix) in TABLE_FORMATS.items()}
     figures = figure_files(answer.name, charts.apply_print_style(chart)) if chart is not None else {}
     return {**tables, **figures, "Provenance": (f"{answer.name}.provenance.json", partial(provenance_bytes, answer))}
@@ -205,7 +208,7 @@ def figure_files(name: str, printed: charts.AnyChart) -> Files:
 
 
 def offer(files: Files, key: str, note: str = "") -> None:
-    """Offer buttons for files, each made when it is asked for."""
+    """Offer a download button for each file, which is made when it is requested."""
     with st.popover("Download", icon=":material/download:", key=f"{key}-download"):
         if note:
             st.text(note)
@@ -222,7 +225,7 @@ def provenance_bytes(answer: Answer) -> bytes:
 
 
 def explain_empty(what: str, command: str | None = None) -> None:
-    """Explain why nothing is shown, and show what to run; the command names the atlas NAME.duckdb."""
+    """Explain why nothing is shown, and show the command to run, if any; NAME.duckdb in the command stands for the atlas."""
     with st.container(border=True):
         st.text(what)
         if command:
@@ -231,7 +234,7 @@ def explain_empty(what: str, command: str | None = None) -> None:
 
 
 def card(answer: Answer, key: str) -> None:
-    """Show few rows of many columns, turned round: one line a column, with what it means."""
+    """Show a few rows of many columns transposed: one line per column, with the meaning of the column."""
     frame = answer.frame
     rows = {"": frame.columns, **{str(i): display_row(frame, i) for i in range(frame.height)}, "meaning": [answer.columns.get(c, "") for c in frame.columns]}
     st.dataframe(pl.DataFrame(rows).rename({"0": "value"} if frame.height == 1 else {}), key=key, hide_index=True, alt=answer.title)
@@ -250,6 +253,6 @@ def facts(values: Mapping[str, str]) -> None:
 
 
 def failure(error: Exception) -> None:
-    """Show an error in its own words, as code: they may hold characters that mean something to Markdown."""
+    """Show the message of an error as code, because it may hold characters that mean something to Markdown."""
     st.error("This cannot be shown.")
     st.code(str(error), language=None, wrap_lines=True)

@@ -1,4 +1,4 @@
-"""Charts for the screen, which go to paper as they are. Pure: frames in, Altair out."""
+"""Charts for the screen, which are also printed. Pure: frames in, Altair out."""
 
 import altair as alt
 import polars as pl
@@ -8,18 +8,18 @@ from atlas.papers.charts import OKABE_ITO
 AnyChart = alt.Chart | alt.LayerChart | alt.FacetChart | alt.ConcatChart
 
 PANEL = 200
-"""Height of a chart, in px on screen and pt in print; a panel of several is half as wide again."""
+"""Unit of the height and width of charts, in px on screen and pt in print."""
 
 
 def apply_print_style(chart: AnyChart) -> AnyChart:
-    """Put a chart in print dress: white, in the font that the renderer brings. Charts of the papers have theirs already."""
+    """Style a chart for print: white, in a font that the renderer has. Charts of the papers, which have a print style already, stay as they are."""
     if chart.config is not alt.Undefined:
         return chart
     return chart.configure(font="Liberation Sans, Arial, Helvetica, sans-serif", background="white").configure_axis(labelFontSize=9, titleFontSize=9)
 
 
 def apply_screen_style(chart: AnyChart) -> AnyChart:
-    """Put a chart in the page's dress and width: one of the papers' takes its print dress off, and is the same otherwise."""
+    """Style a chart for the page: a chart of the papers loses its print style, and takes the page's width, height and legend; any other stays as it is."""
     if chart.config is alt.Undefined:
         return chart
     shown = chart.copy(deep=False)
@@ -31,7 +31,7 @@ def apply_screen_style(chart: AnyChart) -> AnyChart:
 
 
 GRID = """<style>.st-key-profiles{display:grid;grid-template-columns:repeat(auto-fill,minmax(15rem,1fr));gap:.4rem 1rem}</style>"""
-"""Panels beside each other, as many as there is room for, and together as wide as the page."""
+"""CSS that sets panels side by side, as many as there is room for, over the width of the page."""
 
 
 def profile(layers: pl.DataFrame, column: str, title: str) -> AnyChart:
@@ -49,12 +49,12 @@ def profile(layers: pl.DataFrame, column: str, title: str) -> AnyChart:
 
 
 def profiles(layers: pl.DataFrame, measures: dict[str, str]) -> alt.ConcatChart:
-    """Draw all measures in one figure, as files have it. measures: column → title with unit."""
+    """Draw all measures in one figure, for files. measures: column → title with unit."""
     return alt.concat(*(profile(layers, column, title).properties(width=PANEL * 0.85, height=PANEL * 0.65) for column, title in measures.items()), columns=3)
 
 
 def histogram(bins: pl.DataFrame) -> alt.Chart:
-    """Draw the coefficients of a neuron as a histogram. bins: lower_edge, upper_edge, n_positions and share."""
+    """Draw the coefficients of a neuron as a histogram. bins: columns lower_edge, upper_edge, n_positions and share."""
     shown = bins.with_columns(pl.concat_str([pl.col("lower_edge").round_sig_figs(3), pl.lit(" to "), pl.col("upper_edge").round_sig_figs(3)]).alias("range"))
     return (
         alt.Chart(shown)

@@ -17,11 +17,11 @@ SERVER = Path(__file__).with_name("server.py")
 LOOPBACK = "127.0.0.1"
 
 CACHED = "512mb"
-"""What all answers that a server keeps for its visitors may take together."""
+"""Most memory for all answers that a server caches for its visitors."""
 
 
 def names(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    """Check that names are as a Host header has them, but for a port. Raises BadParameter for others."""
+    """Check that names have the form of a Host header without a port. Raises BadParameter for others."""
     for name in given:
         if not re.fullmatch(r"[\w.-]+|[\da-fA-F:.]+", name, re.ASCII) or name.count(":") == 1:
             raise click.BadParameter(f"'{name}' is no name of a host: write it without scheme or port, as in atlas.example.org")
@@ -79,7 +79,7 @@ def ui(paths: tuple[Path, ...], db: Path | None, port: int, address: str, hosts:
 
 
 def check(path: Path) -> None:
-    """Raise AtlasError unless the pages can be shown: what they need is installed, and the file is an atlas."""
+    """Raise AtlasError unless the pages can be shown: Streamlit is installed, and the file is an atlas."""
     try:
         import streamlit  # noqa: F401
     except ImportError as error:

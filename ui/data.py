@@ -1,4 +1,4 @@
-"""What the pages ask: one open atlas for each snapshot, answers kept while it is shown."""
+"""Data of the pages: one open atlas for each snapshot, with its answers cached."""
 
 import json
 import os
@@ -25,19 +25,19 @@ from schema.errors import AtlasError
 from ui.snapshot import MOST_SERVED, Snapshot, SnapshotReplaced, latest
 
 DIGITS = 8
-"""Of the hash of weights that links carry."""
+"""Digits of the hash of weights that links carry."""
 
 
 LONGEST_SAID = 80
-"""Characters of each argument that a caption says."""
+"""Most characters of an argument in a caption."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Rows with all that goes with them when they are taken away.
+    """Rows of an answer, with all that is exported with them.
 
-    `sql` gives the same rows in any DuckDB; `columns` says what each holds and its unit; `arguments` are the question's, by name.
-    `whole` gives the answer that this is one page of: files hold all of it.
+    `sql`: gives the same rows in any DuckDB. `columns`: column → what it holds, with its unit. `arguments`: the question's arguments, by name. `whole`: gives
+    the full answer if this is one page of it, since files hold all of it.
     """
 
     title: str
@@ -50,19 +50,19 @@ class Answer:
 
     @property
     def full_answer(self) -> "Answer":
-        """Give the answer that files hold: all of it where this is one page."""
+        """The answer that files hold: the full answer if this is one page of it."""
         return self.whole() if self.whole else self
 
     @property
     def name(self) -> str:
-        """Name the answer for files, after its question."""
+        """Name of the answer in files, after its question."""
         return self.question or "query"
 
     @property
     def caption(self) -> str:
-        """Join the title and what was asked about: two neurons' figures have the same title. How much of it was asked for is not part of it.
+        """Title with the arguments of the question, since the figures of two neurons have the same title; the number and width of rows are left out.
 
-        What was typed or stands in a link shows every character, as far as there is room.
+        Text that was typed or comes from a link shows every character, up to LONGEST_SAID.
         """
         asked = {
             name: visible_text(str(v)[: LONGEST_SAID + 1]) for name, v in self.arguments.items() if isinstance(v, int | str) and name not in {"n", "width"}
@@ -72,17 +72,17 @@ class Answer:
 
 
 def paths() -> list[str]:
-    """List the paths of the atlases that this server has, the first of which is shown where an address names none."""
+    """List the paths of the atlases that this server has. The first is shown if an address names none."""
     first = os.environ["ATLAS_DB"]
     others = json.loads(os.environ.get("ATLAS_SERVED", "[]"))
     return others if first in others else [first]
 
 
 def paths_by_name() -> dict[str, str]:
-    """Map what links call each atlas to its path.
+    """Map the name of each atlas in links to its path.
 
-    Links call an atlas by the first digits of its weights' hash, and with the name of its file where another has the same weights.
-    One that cannot be opened, or has no model, is left out.
+    The name is the first digits of the weights' hash, followed by the name of the file if another atlas has the same weights. Atlases that cannot be opened, or
+    have no model, are left out.
     """
     found: dict[str, str] = {}
     for path in paths():
@@ -97,13 +97,13 @@ def paths_by_name() -> dict[str, str]:
 
 
 def path_from_address() -> str:
-    """Find the path of the atlas that the address names, the first if it names none that is here."""
+    """Find the path of the atlas that the address names; the first path if it names none that is served here."""
     every = paths()
     return paths_by_name().get(st.query_params.get("of", ""), every[0]) if len(every) > 1 else every[0]
 
 
 def current_snapshot() -> Snapshot:
-    """Find the snapshot that this visitor looks at: the one that was there when the visit to its atlas began, with the latest annotations."""
+    """Find the snapshot that this visitor sees: the one published when the visit to its atlas began, with the latest annotations."""
     path, seen = path_from_address(), st.session_state.setdefault("snapshots", {})
     if path not in seen:
         seen[path] = latest_opened(path)
@@ -114,7 +114,7 @@ def current_snapshot() -> Snapshot:
 
 
 def latest_opened(path: str) -> Snapshot:
-    """Find the latest snapshot that can be opened: the next, where one was published at that moment."""
+    """Find the latest snapshot that can be opened. If it is replaced while it is being opened, try the next."""
     while True:
         snapshot = latest(path)
         try:
@@ -125,7 +125,7 @@ def latest_opened(path: str) -> Snapshot:
 
 
 def newer() -> Snapshot | None:
-    """Find the snapshot that has been published since; None if there is none."""
+    """Find the snapshot published since the one shown; None if there is none."""
     now, current = latest(path_from_address()), current_snapshot()
     return now if now.atlas != current.atlas else None
 
@@ -137,7 +137,7 @@ def show_snapshot(snapshot: Snapshot) -> None:
 # those that are served, and a few that were replaced: one that has no place here is closed under whoever looks at it
 @st.cache_resource(max_entries=MOST_SERVED + 4, on_release=lambda a: a.close(), show_spinner=False)
 def open_atlas(snapshot: Snapshot) -> Atlas:
-    """Open the atlas of a snapshot. Raises Replaced if another has taken its place meanwhile."""
+    """Open the atlas of a snapshot. Raises SnapshotReplaced if another has taken its place meanwhile."""
     a = Atlas(snapshot.path)
     try:
         check_current(snapshot)
@@ -148,7 +148,7 @@ def open_atlas(snapshot: Snapshot) -> Atlas:
 
 
 def check_current(snapshot: Snapshot) -> None:
-    """Raise Replaced if a file opened by this path may be another than the snapshot."""
+    """Raise SnapshotReplaced if a file opened at this path may be another than the snapshot."""
     if latest(snapshot.path).atlas != snapshot.atlas:
         raise SnapshotReplaced("this snapshot has been replaced by a newer one: show that, or load the page anew")
 
@@ -176,7 +176,7 @@ def status_of(snapshot: Snapshot) -> Status:
 
 
 def status() -> Status:
-    """List what is in the atlas."""
+    """Read the inventory of the atlas."""
     return status_of(current_snapshot())
 
 
@@ -190,28 +190,28 @@ def model() -> dict[str, Any]:
 
 @st.cache_resource(max_entries=16, show_spinner=False)
 def identity_of(snapshot: Snapshot) -> str | None:
-    """Read the first digits of the hash of its model's weights; None without a model.
+    """Read the first digits of the hash of the weights of a snapshot's model; None without a model.
 
-    Every link asks for them, so they are kept by themselves: the status would be copied each time.
+    They are cached by themselves, because every link needs them, and the status would be copied each time.
     """
     rows = status_of(snapshot).model.to_dicts()
     return str(rows[0]["weights_sha256"])[:DIGITS] if rows else None
 
 
 def identity() -> str | None:
-    """Name the atlas that is shown as links call it, as in `paths_by_name`; None without a model."""
+    """Return the name that links use for the atlas shown, as in `paths_by_name`; None without a model."""
     own = identity_of(current_snapshot())
     named = {path: name for name, path in paths_by_name().items()} if len(paths()) > 1 else {}
     return named.get(current_snapshot().path, own)
 
 
 def model_line() -> str:
-    """Name the model that the atlas is of, with its revision; '' without one."""
+    """Return the name and revision of the atlas's model; '' without a model."""
     return " @ ".join(str(part) for row in status().model.to_dicts() for part in (row["name"], row["revision"]))
 
 
 def model_name() -> str:
-    """Name the model that the atlas is of; '' without one."""
+    """Return the name of the atlas's model; '' without a model."""
     return "".join(str(row["name"]) for row in status().model.to_dicts())
 
 
@@ -220,7 +220,7 @@ def file_name() -> str:
 
 
 def of_this_atlas(command: str) -> str:
-    """Complete a command that names an atlas NAME.duckdb with the name, the model and the text of the one that is shown."""
+    """Complete a command for the atlas shown: its file in place of NAME.duckdb, its model and its text."""
     return complete(atlas().con, command.replace("NAME.duckdb", shlex.quote(file_name())))
 
 
@@ -240,12 +240,12 @@ def runs() -> Answer:
 
 
 def collections() -> Answer:
-    """List all collections. Raises AtlasError for more than a file may hold: it may be a stranger's."""
+    """List all collections. Raises AtlasError if there are more than a file may hold, since the file may be a stranger's."""
     require_few(atlas().con)
     return ask("collections")
 
 
 def source(answer: Answer) -> dict[str, object]:
-    """Describe where an answer comes from, as exports keep it."""
+    """Describe where an answer comes from, as exports record it."""
     a = atlas()
     return provenance(a.con, a.path, sql=answer.sql, n_rows=answer.frame.height, question=answer.question, parameters=answer.arguments)

@@ -1,4 +1,4 @@
-"""What stands round every room: the bar with the atlas's name and the rooms, the title of the view and of its tab, and how links are followed."""
+"""Frame of every room: the bar with the atlas's name and the rooms, the title of the view and of its tab, and how links are followed."""
 
 from html import escape
 from pathlib import Path
@@ -42,14 +42,14 @@ border:1px solid #8889;border-radius:.4rem}
 
 
 def follow_softly() -> None:
-    """Follow links without loading the page anew. The script is ours, whole, and holds nothing of the atlas."""
+    """Follow links without loading the page anew. The script is entirely ours, and holds nothing of the atlas."""
     st.html(f"<script>{SCRIPT}</script>", unsafe_allow_javascript=True)
 
 
 def title(text: str, *, keep: Link | None = None) -> None:
-    """Set the view's title, and with the model's name that of its tab.
+    """Set the title of the view, and that of its tab with the model's name. Plain characters only: titles are Markdown.
 
-    `keep`: where the bar's link to this room leads for the rest of the visit. Plain characters only: titles are Markdown.
+    `keep`: target of the bar's link to this room for the rest of the visit.
     """
     tab(text)
     st.title(text, anchor=False)
@@ -58,7 +58,7 @@ def title(text: str, *, keep: Link | None = None) -> None:
 
 
 def room_links() -> dict[str, Link]:
-    """Map each room to where the bar's link to it leads, in the atlas that is shown: another need not have the place."""
+    """Map each room to the target of its link in the bar. Each atlas has a map of its own, since another need not have the target."""
     return st.session_state.setdefault("kept", {}).setdefault(data.current_snapshot().path, {})
 
 
@@ -69,15 +69,15 @@ def tab(text: str) -> None:
 
 
 def show_heading(name: str, level: int) -> None:
-    """Show a heading with what people call something, as its characters.
+    """Show a name that people chose as a heading, as plain characters.
 
-    Streamlit's own headings are Markdown, and would follow an image or a link in it.
+    Streamlit's own headings are Markdown, and would follow an image or a link in the name.
     """
     st.html(f"<h{level}><bdi>{escape(visible_line(name))}</bdi></h{level}>")
 
 
 def check_model() -> None:
-    """Raise AtlasError if the address is of another model: nothing of this one is shown in its place."""
+    """Raise AtlasError if the address is of another model, so that nothing of this model is shown in its place."""
     asked, here = st.query_params.get(links.OF, ""), data.identity()
     if asked and asked != here:
         title("Another model")
@@ -85,13 +85,16 @@ def check_model() -> None:
 
 
 def bar(room: str, published: str) -> None:
-    """Show the rooms, and behind the atlas's name what it is, its overview and SQL. `room`: the one shown; `published`: how long ago, in words."""
+    """Show the bar: the rooms, and behind the atlas's name its description, overview and SQL.
+
+    `room`: the room shown; `published`: how long ago the snapshot was published, in words.
+    """
     with st.container(key="bar"):
         st.html(bar_html(room, published, room_links(), st.query_params.get("q", "")))
 
 
 def bar_html(room: str, published: str, kept: dict[str, Link], typed: str) -> str:
-    """Build the bar as HTML; `kept`: room → where its link leads; `typed`: what is in the box."""
+    """Build the bar as HTML. `kept`: room → target of its link; `typed`: the text in the search box."""
     rooms = "".join(f"<li>{room_anchor(kept.get(name, Link(name)), title, name == room)}</li>" for name, title in links.ROOMS.items())
     behind = "".join(room_anchor(Link(name), title, name == room) for name, title in ((links.OVERVIEW, "Overview"), (links.SQL, "SQL")))
     model = data.model_line()
@@ -102,7 +105,7 @@ def bar_html(room: str, published: str, kept: dict[str, Link], typed: str) -> st
 
 
 def switches(room: str) -> str:
-    """Link to this view of every other atlas that is served, alone and beside this one."""
+    """Build links to this view in every other atlas that is served, alone and beside this one."""
     if len(data.paths()) < 2:
         return ""
     here = {name: value for name, value in st.query_params.items() if name not in (links.OF, "vs")}
@@ -116,7 +119,7 @@ def switches(room: str) -> str:
 
 
 def box(typed: str) -> str:
-    """Build the one box. It is a form of HTML: without the script it loads the Search room."""
+    """Build the search box. It is an HTML form, which loads the Search room even without the script."""
     of = f'<input type="hidden" name="{links.OF}" value="{escape(data.identity() or "")}">' if data.identity() else ""
     hint = "L20N100, L7H3, a position, a token, words"
     value = f' value="{escape(typed)}"' if is_plain(typed) else ""
@@ -125,7 +128,7 @@ def box(typed: str) -> str:
 
 
 def is_plain(typed: str) -> bool:
-    """Tell whether the browser's sanitiser leaves a text in an attribute: an attribute whose text looks like markup is dropped."""
+    """Tell whether the browser's sanitiser keeps a text in an attribute: it drops an attribute whose text looks like markup."""
     return not set(typed) & set("<>")
 
 

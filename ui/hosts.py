@@ -1,7 +1,7 @@
-"""Who is answered: a browser that calls this server by a name of its own, from a page of the server's own.
+"""Checks of requests: the server answers only a browser that calls it by one of its own names, from one of its own pages.
 
-Anybody's page could else read an atlas through its reader's browser: under a name that its owner lets point here (DNS rebinding), by a websocket to
-here, or by a click that it steals with one of our pages in a frame of its own.
+Otherwise anybody's page could read an atlas through a reader's browser: under a name whose owner lets it point to this server (DNS rebinding), by a websocket
+to this server, or by a click stolen with one of our pages in a frame.
 """
 
 import ipaddress
@@ -19,22 +19,22 @@ from ui.listening import is_loopback
 LOOPBACKS = ("127.0.0.1", "localhost", "::1")
 
 AUTHORITY = re.compile(r"(?:\[([\da-f:.]+)\]|([\w.-]+))(?::\d{1,5})?", re.IGNORECASE | re.ASCII)
-"""What a Host header holds: an address in brackets, or a name; then perhaps a port."""
+"""Form of a Host header: an address in brackets, or a name; then an optional port."""
 
 UNFRAMED = {"Content-Security-Policy": "frame-ancestors 'self'", "X-Frame-Options": "SAMEORIGIN"}
 
 UPLOADS = "/_stcore/upload_file"
-"""Where Streamlit takes files, which it would keep in memory; no page of ours asks for one."""
+"""Path where Streamlit accepts files, which it would keep in memory; no page of ours asks for one."""
 
 
 def own_hosts(address: str, added: Iterable[str]) -> frozenset[str]:
-    """List what a server that listens at `address` is called, and what else it was told that it is called."""
+    """List the names of a server that listens at `address`, including those in `added`."""
     machine = () if is_loopback(address) else (socket.gethostname(),)
     return frozenset(map(normalise_host, (*LOOPBACKS, address, *machine, *added)))
 
 
 def normalise_host(host: str) -> str:
-    """Write a name or address in the one way that it is compared by."""
+    """Write a name or address in the form in which hosts are compared."""
     try:
         found = ipaddress.ip_address(host)
     except ValueError:
@@ -43,9 +43,9 @@ def normalise_host(host: str) -> str:
 
 
 def refusal(headers: Headers, hosts: frozenset[str]) -> str | None:
-    """Explain in a line why a request is not answered; None if it is.
+    """Explain in one line why a request is refused; None if it is answered.
 
-    Ports are not compared with the server's own: a tunnel gives it another.
+    Ports are not compared with the server's own, because a tunnel gives the server another port.
     """
     host, origin = ", ".join(headers.getlist("host")), headers.get("origin")
     found = AUTHORITY.fullmatch(host)
@@ -58,7 +58,7 @@ def refusal(headers: Headers, hosts: frozenset[str]) -> str | None:
 
 
 def authority(origin: str) -> str | None:
-    """Read host and port of an Origin header; None for what is no address."""
+    """Read host and port of an Origin header; None if it is no address."""
     try:
         return urlsplit(origin).netloc
     except ValueError:
@@ -66,7 +66,10 @@ def authority(origin: str) -> str | None:
 
 
 class HostGuard:
-    """Refuses whom it must, and lets no answer be framed: requests of every path, and websockets."""
+    """Middleware that refuses uploads and requests with a foreign Host or Origin, and forbids other sites to frame answers.
+
+    It covers requests of every path, and websockets.
+    """
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
         self.app, self.hosts = app, hosts

@@ -1,4 +1,4 @@
-"""Addresses of views, the only place that builds them: a link is a room and its parameters, and names the weights that it is of."""
+"""Addresses of views, built only here: a link is a room and its parameters, and its address names the weights that it belongs to."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from atlas.address import Head, Neuron
 from ui import data
 
 SEARCH, COMPONENT, PREDICTION, MAP, EVIDENCE, OVERVIEW, SQL = "search", "component", "prediction", "map", "evidence", "", "sql"
-"""Rooms, as addresses have them."""
+"""Rooms, as addresses name them."""
 
 ROOMS = {SEARCH: "Search", COMPONENT: "Component", PREDICTION: "Prediction", MAP: "Map", EVIDENCE: "Evidence"}
 """Room in the bar → its name."""
 
 OF = "of"
-"""Parameter: the first digits of the weights' hash that a link is of."""
+"""Address parameter: the first digits of the hash of the weights that a link belongs to."""
 
 KINDS = ((Neuron, ""), (Head, ""), (Head, "from_"))
-"""What a row may be of, by its columns: (layer, neuron), (layer, head), (from_layer, from_head)."""
+"""Components that a row may name, by its columns: (layer, neuron), (layer, head), (from_layer, from_head)."""
 
 Value = str | int | float | Sequence[str] | None
 
@@ -32,7 +32,7 @@ class Link:
 
 
 def link(room: str, /, **query: Value) -> Link:
-    """Link to a view. A list becomes its words with commas between them. A parameter may have any name, as those of an address do."""
+    """Link to a view. The words of a list are joined by commas. A parameter may have any name, even `room`."""
     written = {name: value if isinstance(value, str) or not isinstance(value, Sequence) else ",".join(value) for name, value in query.items()}
     return Link(room, tuple((name, str(value)) for name, value in written.items() if value not in (None, "")))
 
@@ -56,17 +56,17 @@ def prediction(position_id: int, **more: Value) -> Link:
 
 
 def live(prompt: str, off: Sequence[str] = (), **more: Value) -> Link:
-    """Link to a prompt of the reader's own, with what is switched off; more: index, open, head, for, against."""
+    """Link to a prompt of the reader's own, with the switches `off`; more: index, open, head, for, against."""
     return link(PREDICTION, prompt=prompt, off=off, **more)
 
 
 def search(words: str) -> Link:
-    """Link to what the one box finds."""
+    """Link to the results of the search box."""
     return link(SEARCH, q=words)
 
 
 def evidence(show: str, **more: Value) -> Link:
-    """Link to a panel of what the atlas says of the whole model; papers also take paper and item."""
+    """Link to a topic of the Evidence room; the topic papers also takes paper and item."""
     return link(EVIDENCE, show=show, **more)
 
 
@@ -76,13 +76,13 @@ def query(sql: str) -> Link:
 
 
 def of_row(row: Mapping[str, object]) -> Link | None:
-    """Find where a row of any answer leads: to its neuron, else to its head, else to its traced position; None if nowhere."""
+    """Link a row of any answer to its neuron, else to its head, else to its traced position; None if it names none of them."""
     named = of_named_row(row)
     return named[1] if named else None
 
 
 def of_named_row(row: Mapping[str, object]) -> tuple[str, Link] | None:
-    """Find where a row leads, as of_row does, with the name of what it leads to: L20N100, L7H3, 136."""
+    """Link a row as of_row does, and name the target of the link: L20N100, L7H3, 136."""
     for kind, prefix in KINDS:
         layer, unit = row.get(f"{prefix}layer"), row.get(f"{prefix}{kind._fields[1]}")
         if isinstance(layer, int) and isinstance(unit, int):
@@ -94,17 +94,17 @@ def of_named_row(row: Mapping[str, object]) -> tuple[str, Link] | None:
 
 
 def address(link: Link, of: str | None = None) -> str:
-    """Write the link as an address on this server; `of`: the weights that it is of."""
+    """Write the link as an address on this server; `of`: the weights that it belongs to."""
     query = urlencode([*link.query, *([(OF, of)] if of else [])], quote_via=quote, safe=",:")
     return f"/{link.room}{'?' if query else ''}{query}"
 
 
 def href(link: Link) -> str:
-    """Write the link as an address, of the atlas that is shown."""
+    """Write the link as an address in the atlas that is shown."""
     return address(link, data.identity())
 
 
 def anchor(link: Link, inner: str, **attributes: str) -> str:
-    """Wrap HTML in a real link. An attribute's trailing underscore is dropped, so that class_ can be given, and others become hyphens."""
+    """Wrap HTML in an <a> element. In attribute names a trailing underscore is dropped, so that class_ can be given, and others become hyphens."""
     given = "".join(f' {name.rstrip("_").replace("_", "-")}="{escape(value)}"' for name, value in attributes.items())
     return f'<a href="{escape(href(link))}"{given}>{inner}</a>'

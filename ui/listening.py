@@ -1,4 +1,4 @@
-"""Where a server may listen, and who reaches it there."""
+"""Addresses that a server may listen at, and whether other machines reach it there."""
 
 import ipaddress
 import socket
@@ -7,7 +7,7 @@ import click
 
 
 def places(address: str) -> list[tuple[socket.AddressFamily, str]]:
-    """Resolve what an address or a name stands for. Raises OSError where it stands for nothing, and UnicodeError for what no name can be."""
+    """Resolve an address or a host name. Raises OSError if it stands for nothing, and UnicodeError if it cannot be a name."""
     # as Streamlit chooses it, which listens at no IPv6 address that a name stands for
     kind = socket.AF_INET6 if ":" in address else socket.AF_INET
     return [(family, str(place[0])) for family, _, _, _, place in socket.getaddrinfo(address, None, kind, socket.SOCK_STREAM)]
@@ -19,7 +19,7 @@ def is_loopback(address: str) -> bool:
 
 
 def checked_address(_context: click.Context, _parameter: click.Parameter, given: str) -> str:
-    """Check that this machine can listen at an address, on a port that nobody listens at. Raises BadParameter if not."""
+    """Check that this machine can listen at an address, on any free port. Raises BadParameter if not."""
     try:
         # an empty one would stand for all
         if not given:

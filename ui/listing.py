@@ -1,4 +1,4 @@
-"""Rows as a table of real links: each row leads, anywhere on it, to what it is of. Pure: frames in, HTML out; a cell is text and nothing else."""
+"""Rows as a table of links: every part of a row leads to its neuron, head or position. Pure: frames in, HTML out; cells are plain text."""
 
 from collections.abc import Mapping
 from html import escape
@@ -9,7 +9,7 @@ from atlas.address import Head
 from ui import links, number_format
 
 MOST = 300
-"""Rows shown; files have all."""
+"""Most rows shown; files have all."""
 
 CSS = """<style>
 .scroll{overflow:auto;border:1px solid #8886;border-radius:.4rem}
@@ -31,11 +31,11 @@ table.rows td a:focus-visible::after{outline:2px solid currentColor;outline-offs
 </style>"""
 
 Named = tuple[str, links.Link] | None
-"""What a row is of, and where that is."""
+"""Name of the neuron, head or position of a row, and the link to it; None if the row names none."""
 
 
 def table(shown: pl.DataFrame, leads: list[Named], title: str, meanings: Mapping[str, str], height: int | None) -> str:
-    """Build a table of text and numbers that can be read as they are. `leads`: of each row; `height`: px after which it scrolls, None for all."""
+    """Build a table of text and numbers, given as they are to be shown. `leads`: target of each row; `height`: px above which it scrolls, None for no limit."""
     shown, leads = shown.head(MOST), leads[:MOST]
     names = [name for name, _ in filter(None, leads)]
     kind = "position" if all(name.isdecimal() for name in names) else "head" if all("H" in name for name in names) else "neuron"
@@ -60,14 +60,14 @@ def table(shown: pl.DataFrame, leads: list[Named], title: str, meanings: Mapping
 
 
 def earlier(shown: pl.DataFrame) -> list[Head] | None:
-    """Find the earlier head of each row, where rows are pairs of heads; None of others."""
+    """Find the earlier head of each row; None if rows are not pairs of heads."""
     if not {"layer", "head", "from_layer", "from_head"} <= set(shown.columns):
         return None
     return [Head(*place) for place in shown.select("from_layer", "from_head").iter_rows()]
 
 
 def head_cell(head: Head) -> str:
-    """Build a cell that is a link of its own, above that of its row."""
+    """Build a cell with a link of its own, which lies above the link of its row."""
     return f"<td>{links.anchor(links.component(head), str(head), class_='other')}</td>"
 
 

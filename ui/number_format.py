@@ -1,4 +1,4 @@
-"""Numbers as tables show them: one format in a column, and thousands set apart wherever things are counted. Pure."""
+"""Formats of numbers in tables: one format in a column, and a thousands separator in counts. Pure."""
 
 from collections.abc import Callable, Mapping
 from math import floor, isfinite, log10
@@ -9,24 +9,24 @@ from atlas.export.cells import NULL, decimals_of, display, display_cells
 from atlas.export.visible import visible_text
 
 MOST_DECIMALS = 6
-"""More than these are hard to count: powers of ten are shown instead."""
+"""Most decimals of a number: more are hard to count, and powers of ten are shown instead."""
 
 LONGEST_LIST = 20
-"""Numbers of a list that a cell shows."""
+"""Most numbers of a list that a cell shows."""
 
 
 def format_count(n: int | None, what: str, several: str = "") -> str:
-    """Write how many: '1 row', '2,000 rows'; `several`: the plural where it is not made with an s. – where it is not known how many."""
+    """Write a count with its noun: '1 row', '2,000 rows', '– rows' if the count is None. `several`: the plural, if it is not formed with an s."""
     return f"{NULL if n is None else f'{n:,}'} {what if n == 1 else several or f'{what}s'}"
 
 
 def is_count(column: str) -> bool:
-    """Tell whether a column says how many, or which rank: a layer, an identifier or a year is neither."""
+    """Tell whether a column holds counts or ranks; layers, identifiers and years are neither."""
     return column.startswith(("n_", "count")) or column == "rank" or column.endswith("_rank")
 
 
 def formats(frame: pl.DataFrame) -> Mapping[str, str]:
-    """Map each column that has numbers to its format, as Streamlit's number columns take it: all of a column to the same decimals."""
+    """Map each column of numbers to its format for Streamlit's number columns, in which all numbers of a column have the same decimals."""
     return {name: format_of(name, column) for name, column in ((c, frame[c]) for c in frame.columns) if column.dtype.is_numeric()}
 
 
@@ -40,14 +40,14 @@ def format_of(name: str, column: pl.Series) -> str:
 
 
 def cells(column: pl.Series, show: Callable[[str], str] = visible_text) -> list[str]:
-    """Format the column's values as people read them, in one format; counts with thousands set apart."""
+    """Format the values of a column for reading, in one format; counts have a thousands separator."""
     if column.dtype.is_integer() and is_count(column.name):
         return [NULL if n is None else f"{n:,}" for n in column.to_list()]
     return display_cells(column, show)
 
 
 def format_lists(column: pl.Series) -> list[str | None]:
-    """Write lists of numbers as text, each rounded, no more than a cell can bear."""
+    """Write lists of numbers as text, each number rounded, with no more numbers than a cell can bear."""
     return [None if found is None else join_values([display(value) for value in found]) for found in column.to_list()]
 
 

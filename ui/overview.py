@@ -1,4 +1,4 @@
-"""What the overview says, in words and numbers."""
+"""Content of the overview, in words and numbers."""
 
 import re
 
@@ -58,12 +58,12 @@ def facts(status: Status) -> dict[str, str]:
 
 
 def sanitise_name(name: str) -> str:
-    """Replace all but letters, digits and underscores: facts are Markdown, and names of activations need no more."""
+    """Replace all characters except letters, digits and underscores: facts are Markdown, and names of activations need no others."""
     return re.sub(r"[^A-Za-z0-9_]", "?", name[:40])
 
 
 def title(status: Status) -> str:
-    """Word the title of the overview, which tells whether there is a model. Plain characters only: titles are Markdown."""
+    """Choose the title of the overview, by whether the atlas has a model. Plain characters only: titles are Markdown."""
     return "Empty atlas" if status.model.is_empty() else "What this atlas holds"
 
 

@@ -1,4 +1,4 @@
-"""Neurons at a glance: a row is a real link with promoted tokens, one coloured text and a small histogram. Pure: rows in, HTML out."""
+"""Previews of neurons: each row is a link with promoted tokens, one coloured text and a small histogram. Pure: rows in, HTML out."""
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ white-space:pre-wrap;overflow-wrap:anywhere}
 </style>""".replace("__COLOURS__", COLOURS).replace("__LEFTWARD__", LEFTWARD)
 
 WIDTH, HEIGHT = 68, 22
-"""Of a histogram, in units of its own: one across for each bin of schema's histograms."""
+"""Size of a histogram in units of its own: its width has one for each bin of schema's histograms."""
 
 ZERO = 34
 """The bin of coefficients about 0."""
@@ -46,38 +46,38 @@ ZERO = 34
 TAILS = {"max": "largest", "min": "smallest"}
 
 NARROW, WIDE, LONGEST = 8, 80, 80
-"""Tokens asked for before a trigger, and where words are looked for there; characters that the question neurons_with_words looks at before it."""
+"""Tokens shown before a trigger, by default and for a search of words; characters before it in which the question neurons_with_words searches."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """What of a text is the reason why it is shown: the trigger, the token that is next, or words in it. Nothing where the reason is no text's."""
+    """The part of a text that a search matched: the trigger, the next token, or words in the text; '' if the match is not in a text."""
 
     kind: Literal["", "trigger", "next", "words"] = ""
     words: str = ""
 
 
 def row(of: Mapping[str, Any], why: str, match: Match = Match()) -> str:
-    """Build the HTML of a row of the question neuron_previews; `why` it is found, in words."""
+    """Build the HTML of a row of the question neuron_previews; `why`: the reason why the neuron was found, in words."""
     where = Neuron(of["layer"], of["neuron"])
     shown = f'<span>{links.anchor(links.component(where), str(where))}<span class="why">{escape(why)}</span></span>'
     return f'<div class="row" role="listitem">{shown}{chips(of["promotes"] or [])}{text(of, match)}{histogram(of["histogram"] or [])}</div>'
 
 
 def rows(found: Iterable[tuple[Mapping[str, Any], str]], title: str, match: Match = Match()) -> str:
-    """Build the HTML of rows, each with why it is found."""
+    """Build the HTML of rows, each with the reason why it was found."""
     return f'<div class="previews" role="list" aria-label="{escape(title)}">{"".join(row(of, why, match) for of, why in found)}</div>'
 
 
 def chips(tokens: Sequence[str | None]) -> str:
-    """Set tokens side by side, each as its characters."""
+    """Set tokens side by side, with every character visible."""
     return f'<span class="chips">{"".join(f"<bdi>{escape(visible_text(t))}</bdi>" for t in tokens)}</span>'
 
 
 def text(of: Mapping[str, Any], match: Match) -> str:
-    """Write a neuron's one text: each token on the shade of its coefficient, the trigger framed, what matched underlined.
+    """Write the one text of a neuron: each token shaded by its coefficient, the trigger framed, the match underlined.
 
-    Behind it stand its coefficient, the tail and what is next.
+    Behind the text come the coefficient of the trigger, its tail and the next token.
     """
     if not of["tokens"]:
         return '<span class="text">not swept</span>'
@@ -94,7 +94,7 @@ def text(of: Mapping[str, Any], match: Match) -> str:
 
 
 def search_start(tokens: Sequence[str]) -> int:
-    """Find the place of the first token of those before the last that words are looked for in."""
+    """Find the index of the first token to search for words: the tokens before the last that cover LONGEST characters are searched."""
     first, n = len(tokens) - 1, 0
     while first > 0 and n < LONGEST:
         first -= 1
@@ -103,7 +103,7 @@ def search_start(tokens: Sequence[str]) -> int:
 
 
 def has_words(tokens: Sequence[str], words: str) -> frozenset[int]:
-    """Find the places of the tokens that the words lie in, where they are last; upper and lower case alike."""
+    """Find the indices of the tokens that hold the last occurrence of the words, in upper or lower case."""
     begins = list(accumulate(map(len, tokens), initial=0))
     start = "".join(tokens).lower().rfind(words.lower())
     return frozenset(i for i, begin in enumerate(begins[:-1]) if start >= 0 and begin < start + len(words) and start < begins[i + 1])
@@ -115,7 +115,7 @@ def token(text: str, coefficient: float | None, largest: float, kind: str) -> st
 
 
 def histogram(counts: Sequence[int]) -> str:
-    """Draw how many positions have coefficients of each size, the root of the share as height; nothing without a sweep."""
+    """Draw the histogram of coefficients over positions, with the root of the share as height; nothing without a sweep."""
     largest = max(counts, default=0)
     if not largest:
         return "<span></span>"

@@ -1,4 +1,4 @@
-"""The SQL page's parts: a question as a form, the editor, and what came of a statement."""
+"""Parts of the SQL page: a question as a form, the editor, and the result of a statement."""
 
 import re
 from typing import Any
@@ -15,16 +15,16 @@ from ui import address_widgets, blocks, charts, data, number_format
 from ui.running import LIMITS, MAX_ROWS, result
 
 PAGE, KEPT = 100, 20
-"""Rows of a page, statements remembered."""
+"""Rows of a page, and most statements remembered."""
 
 FIRST = "FROM layer_summary()"
-"""What the page shows before anything is asked."""
+"""Statement that the page shows at first."""
 
 NOT_RUN = "This statement has not been run: read it, then press Run. A link only writes it here, whoever made the link."
 
 
 def editor() -> str:
-    """Show the statement as it was last sent, from a link or by hand; have it run where that was by hand."""
+    """Show the statement as it was last sent, from a link or by hand, and return it. It is marked to run only if it was sent by hand."""
     st.text(LIMITS)
     with st.form("statement", border=False):
         sql = st.text_area("Statement", FIRST, height=200, key="sql", bind="query-params")
@@ -34,12 +34,12 @@ def editor() -> str:
 
 
 def run_in_editor(sql: str) -> None:
-    """Put a statement into the editor, and run it: what a button does, an address never."""
+    """Put a statement into the editor, and run it. Buttons do this; an address never does."""
     st.session_state.update(sql=sql, run=sql)
 
 
 def question_form() -> None:
-    """Choose a question and fill in its parameters; its statement then stands in the editor."""
+    """Show a form to choose a question and fill in its parameters, which writes the question's statement into the editor."""
     name = st.selectbox("Question", list(questions()), index=None, placeholder="Choose one to fill in", key="question")
     if name is None:
         return
@@ -55,7 +55,7 @@ def question_form() -> None:
 
 
 def write(q: Question) -> None:
-    """Write the form's statement into the editor; what cannot be asked is said at the form."""
+    """Write the form's statement into the editor and run it; show an error at the form if its arguments are invalid."""
     given = {p.name: value(p, st.session_state[f"{q.name}-{p.name}"]) for p in q.parameters}
     try:
         run_in_editor(statement(q, bind(q, (), {name: v for name, v in given.items() if v is not None})))
@@ -64,7 +64,7 @@ def write(q: Question) -> None:
 
 
 def field(q: Question, p: Parameter) -> None:
-    """Show the widget of a parameter, empty where it has no default."""
+    """Show the widget of a parameter, empty if the parameter has no default."""
     key = f"{q.name}-{p.name}"
     default: Any = p.default_value
     if p.type in ("integer", "bigint"):
@@ -76,7 +76,7 @@ def field(q: Question, p: Parameter) -> None:
 
 
 def value(p: Parameter, typed: Any) -> Any:
-    """Convert what was typed to the parameter's type; None where it was left empty."""
+    """Convert the typed value to the parameter's type; None if the field was left empty."""
     if p.type == "bigint[]":
         return [int(part) for part in re.findall(r"\d+", typed)] or None
     return None if typed == "" else typed
@@ -105,7 +105,7 @@ def recall() -> None:
 
 
 def show(sql: str) -> None:
-    """Show a statement's rows, page by page, with a chart; or why there are none."""
+    """Show a statement's rows, page by page, with a chart; or the reason why there are none."""
     if sql not in (FIRST, st.session_state.get("run")):
         blocks.explain_empty(NOT_RUN)
         return
@@ -130,13 +130,13 @@ def show(sql: str) -> None:
 
 
 CALL = re.compile(r"\s*FROM\s+(?:\w+\.)?(\w+)\s*\(", re.IGNORECASE)
-"""A statement that asks a question."""
+"""Pattern of a statement that asks a question."""
 
 LONGEST_TITLE = 120
 
 
 def title_of(sql: str) -> str:
-    """Word a caption for the rows: the question's sentence where the statement asks one, else the statement as far as there is room."""
+    """Write a caption for the rows: the question's sentence if the statement asks one, else the statement, cut to LONGEST_TITLE characters."""
     call = CALL.match(sql)
     if call and call[1] in questions():
         return questions()[call[1]].sentence
@@ -145,7 +145,7 @@ def title_of(sql: str) -> str:
 
 
 def hint(sql: str) -> tuple[str, list[str]]:
-    """Find the chart that a question's header proposes, (kind, columns); a bar chart for other statements."""
+    """Find the chart that a question's header proposes, as (kind, columns); a bar chart for other statements."""
     call = CALL.match(sql)
     found = re.match(r"(\w+)\((.+)\)", questions()[call[1]].chart) if call and call[1] in questions() else None
     return (found[1], [part.strip() for part in found[2].split(",")]) if found else ("bar", [])

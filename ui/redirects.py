@@ -1,4 +1,4 @@
-"""Addresses that rooms had before: a request for one is led to where its view is now, and the browser keeps no step between."""
+"""Redirects from former addresses of rooms: a request is led to the present address of its view, and the browser's history keeps no step between."""
 
 from urllib.parse import parse_qs, urlencode
 
@@ -6,14 +6,14 @@ from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 MOVED = {"/neuron": "/component", "/events": "/evidence", "/papers": "/evidence"}
-"""Path → path of the room that has its view now."""
+"""Former path → path of the room that has its view now."""
 
 SHOWN = {"/papers": "papers", "/events": "events"}
-"""Path → what `show` says of it."""
+"""Former path → value of `show` in the present address."""
 
 
 def new_address(path: str, query: str) -> str | None:
-    """Find where a view is now, None if it is where it was. What an address asks for in vain stays in it, for the room to say."""
+    """Find the present address of a view, None if it has not moved. Invalid parameters stay in the address, so that the room can report them."""
     asked = {name: values[-1] for name, values in parse_qs(query, keep_blank_values=True).items()}
     if path == "/neuron" or (path == "/component" and "at" not in asked and {"layer", "neuron"} & set(asked)):
         asked = {"at": f"L{asked.pop('layer', '0')}N{asked.pop('neuron', '0')}", **asked}
@@ -27,7 +27,7 @@ def new_address(path: str, query: str) -> str | None:
 
 
 class RedirectMiddleware:
-    """Leads requests for old addresses to the new ones."""
+    """Middleware that redirects requests for old addresses to the new ones."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

@@ -1,4 +1,4 @@
-"""The pages behind their gate: what `atlas ui` becomes."""
+"""Server of the pages, with the middleware in front of them; the process of `atlas ui` becomes this server."""
 
 import asyncio
 import os
@@ -16,14 +16,14 @@ from ui.hosts import HostGuard
 from ui.redirects import RedirectMiddleware
 
 FIRST_USED = ("altair", "narwhals", "pandas", "polars", "pyarrow.pandas_compat", "pyarrow.parquet", "pyarrow.vendored.version")
-"""What pages and Streamlit import when they first need it."""
+"""Modules that the pages and Streamlit import when they first need them."""
 
 SCRIPTS = ("ui.app", "ui.app_pages.", "ui.cli", "ui.server")
-"""What is run, and not imported by a page."""
+"""Modules that are run, and not imported by a page."""
 
 
 def import_pages() -> None:
-    """Import what pages import. Visitors are threads, and of two that begin to import pandas at once one finds it half made."""
+    """Import the modules of all pages. Visitors are threads, and if two of them begin to import pandas at once, one finds it half initialised."""
     altair, _, _, polars, *_ = map(import_module, FIRST_USED)
     # the first chart has narwhals import its part for polars
     altair.Chart(polars.DataFrame({"x": [0]})).mark_point().encode(x="x").to_dict()
@@ -34,9 +34,9 @@ def import_pages() -> None:
 
 @asynccontextmanager
 async def prepare(_: st.App) -> AsyncGenerator[None]:
-    """Import what pages need before anybody is answered, and open a window if that was asked for.
+    """Import the modules that pages need before any request is answered, and open a browser window if one was requested.
 
-    Streamlit opens one only where it makes the app itself.
+    Streamlit opens a window only if it makes the app itself.
     """
     import_pages()
     if not st.get_option("server.headless"):

@@ -1,4 +1,4 @@
-"""Which published state of an atlas is shown."""
+"""Snapshots: the published states of an atlas."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,15 +8,15 @@ from schema.errors import AtlasError, NotAnAtlas
 from schema.open.opening import Stamp, stamps
 
 MOST_SERVED = 8
-"""Atlases of one server: every link asks which there are, and each stays open."""
+"""Most atlases of one server: every link looks up which there are, and each stays open."""
 
 
 class SnapshotReplaced(AtlasError):
-    """The atlas is not the one that was there."""
+    """Error that is raised if the atlas is no longer that of the snapshot."""
 
 
 class Snapshot(NamedTuple):
-    """An atlas and what lies beside it as they were published: what all caches are keyed by."""
+    """An atlas and the files beside it as they were published; the key of all caches."""
 
     path: str
     atlas: Stamp
@@ -28,7 +28,7 @@ class Snapshot(NamedTuple):
 
 
 def latest(path: str) -> Snapshot:
-    """Read what lies at the path now. Raises NotAnAtlas if nothing does."""
+    """Read the stamps of the atlas that is at the path now, and of the files beside it. Raises NotAnAtlas if there is none."""
     atlas, beside = stamps(Path(path))
     if atlas is None:
         raise NotAnAtlas(f"no atlas at {path}: it has gone. `atlas ingest` makes one")
@@ -36,7 +36,7 @@ def latest(path: str) -> Snapshot:
 
 
 def age(published: datetime, now: datetime) -> str:
-    """Word an age, such as '3 minutes', in the largest unit that counts to one or more."""
+    """Write an age in words, such as '3 minutes', in the largest unit that counts to one or more."""
     seconds = max((now - published).total_seconds(), 0)
     for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= length:

@@ -1,4 +1,4 @@
-"""Text with coefficients as HTML in which a token is text and nothing else. Pure: strings in, strings out."""
+"""Text with coefficients as HTML, in which tokens are plain text. Pure: strings in, strings out."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,22 +10,25 @@ from atlas.export.scripts import stretches
 from atlas.export.visible import visible_line, visible_text
 
 POSITIVE, NEGATIVE = ((241, 163, 64), (139, 82, 6)), ((178, 171, 210), (98, 84, 158))
-"""Ends of a scale that colour-blind readers tell apart (ColorBrewer's PuOr; darker for a dark page): of positive and negative values, light and dark."""
+"""End colours of the scale, for positive and for negative values, each for a light and a dark page.
+
+Colour-blind readers can tell them apart (ColorBrewer's PuOr; darker for a dark page).
+"""
 
 PAPER, INK, PALE = ((255, 255, 255), (28, 30, 36)), ((17, 17, 17), (236, 236, 236)), ((89, 89, 89), (168, 168, 168))
-"""What text stands on, its ink, and the ink of what the model had not read: on a light page and on a dark one, each 4.5:1 or more against what it stands on."""
+"""Colours of the background, of text, and of text that the model had not read, each for a light and a dark page; text has a contrast of 4.5:1 or more."""
 
 FAINTEST = 0.05
-"""Share of its colour that the smallest value other than 0 has."""
+"""Share of the full colour that the smallest value other than 0 has."""
 
 LONGEST_FACT, MOST_FACTS = 30, 4
-"""Characters; how many beneath a text. Tables and files have all."""
+"""Most characters of a fact, and most facts beneath a text. Tables and files have all."""
 
 Colour = tuple[int, int, int]
 
 
 def adaptive(light: Colour, dark: Colour) -> str:
-    """Write a colour that follows the page's theme, as Streamlit names it to the browser: the reader may choose another than the system's."""
+    """Write a colour that follows the theme of the page, which Streamlit names to the browser: the reader may choose another theme than the system's."""
     return f"light-dark(rgb{light},rgb{dark})".replace(" ", "")
 
 
@@ -33,14 +36,14 @@ COLOURS = ";".join(
     f"--{name}:{adaptive(light, dark)}"
     for name, (light, dark) in {"paper": PAPER, "ink": INK, "pale": PALE, "positive": POSITIVE, "negative": NEGATIVE}.items()
 )
-"""As CSS declarations, for every box that text with numbers stands in."""
+"""Colours as CSS declarations, for every box of text with numbers."""
 
 UNSEEN = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap;user-select:none"
-"""For what is read aloud and neither seen nor copied."""
+"""CSS of text that is read aloud, and neither seen nor copied."""
 
 LEFTWARD = """bdi[dir=rtl] bdi{unicode-bidi:normal;display:inline!important}
 bdi[dir=rtl] sup{unicode-bidi:isolate;direction:ltr}"""
-"""CSS of tokens that are read from right to left as one text: `in_order`."""
+"""CSS of tokens that are read from right to left as one text, as `in_order` joins them."""
 
 CSS = f"""<style>
 {LEFTWARD}
@@ -59,21 +62,21 @@ padding:.25rem .6rem;border-radius:.4rem;overflow-wrap:anywhere;display:flex;gap
 
 
 def strength(value: float, largest: float) -> float:
-    """Compute how much of its colour a value has, from 0 to 1: by the logarithm, so that small ones are told from none and from each other."""
+    """Compute the strength of a value's colour, from 0 to 1, on a logarithmic scale, so that small values differ visibly from 0 and from each other."""
     share = min(abs(value) / largest, 1.0) if largest > 0 else 0.0
     return FAINTEST + (1 - FAINTEST) * log10(1 + 9 * share) if share else 0.0
 
 
 def shade(value: float, largest: float) -> str:
-    """Shade a value from nothing to the end of the scale: |value| over `largest`, which all strips of a page share. CSS, for a box with COLOURS."""
+    """Write the shade of a value as CSS, for a box with COLOURS, from none to the scale's end: |value| over `largest`, which all strips of a page share."""
     return f"color-mix(in srgb,var(--{'positive' if value >= 0 else 'negative'}) {strength(value, largest):.1%},transparent)"
 
 
 def strip(tokens: Sequence[str], coefficients: Sequence[float | None], *, peak: int, largest: float) -> str:
     """Write one text: the coefficient of its peak in the gutter, each token on its shade.
 
-    What follows the peak is grey, as the model had not read it. A token whose coefficient the atlas does not hold (None) has no shade.
-    What colour, frame and grey say is also there for those who listen.
+    Tokens after the peak are grey, because the model had not read them. A token whose coefficient the atlas does not hold (None) has no shade. The meaning of
+    colour, frame and grey is also given in words, for screen readers.
     """
     spans, said = zip(*(span(i, t, c, peak, largest) for i, (t, c) in enumerate(zip(tokens, coefficients, strict=True))), strict=True)
     own = coefficients[peak]
@@ -82,10 +85,10 @@ def strip(tokens: Sequence[str], coefficients: Sequence[float | None], *, peak: 
 
 
 def in_order(tokens: Sequence[str], spans: Sequence[str], said: Sequence[str]) -> str:
-    """Join a text's HTML: spans, each a <bdi> with a token, and what is said of each for those who listen.
+    """Join the HTML of a text. spans: a <bdi> for each token; said: a note on each token for screen readers.
 
-    Tokens that are read from right to left stand in one <bdi>, so that words are in their order and letters join over tokens; what is said of them comes
-    behind them all, since it would part a number.
+    Tokens that are read from right to left are put in one <bdi>, so that words keep their order and letters join across tokens. Their notes come after all of
+    them, since a note would part a number.
     """
     parts = []
     for is_leftward, part in stretches(tokens):
@@ -97,7 +100,7 @@ def in_order(tokens: Sequence[str], spans: Sequence[str], said: Sequence[str]) -
 
 
 def span(i: int, token: str, coefficient: float | None, peak: int, largest: float) -> tuple[str, str]:
-    """Write a token, and what is said of it."""
+    """Write a token, and the note on it for screen readers."""
     # only numbers in attributes: the browser's sanitiser drops one whose text looks like markup
     kind = "peak" if i == peak else "unread" if i > peak else ""
     known = coefficient if i <= peak else None
@@ -108,19 +111,19 @@ def span(i: int, token: str, coefficient: float | None, peak: int, largest: floa
 
 
 def screen_reader_text(text: str) -> str:
-    """Write words for those who listen, in brackets; what is empty leaves nothing."""
+    """Write a text for screen readers, in brackets; '' if it is empty."""
     return f'<span class="unseen"> ({text}) </span>' if text else ""
 
 
 def number(value: float) -> str:
-    """Format a number with its sign, a true minus."""
+    """Format a number with its sign and a true minus."""
     return f"{value:+.3f}".replace("-", "−")
 
 
 def trigger(row: Mapping[str, Any], largest: float, leads: str = "") -> str:
-    """Write a row of the question trigger_contexts: its text, and beneath it what followed and where it is from.
+    """Write a row of the question trigger_contexts: its text, and beneath it the next token and the source of the text.
 
-    It also says how many more its sequence has, and how many elsewhere read the same. `leads`: HTML, a link to what is predicted there.
+    The line beneath also gives how many more triggers the sequence has, and how many others have the same text. `leads`: HTML, a link to the prediction there.
     """
     said = [f"next {visible_text(row['next_token'])}" if row["next_token"] is not None else "the document ends here", row["document"], *facts(row["metadata"])]
     if row["n_in_sequence"] > 1:
@@ -132,6 +135,6 @@ def trigger(row: Mapping[str, Any], largest: float, leads: str = "") -> str:
 
 
 def facts(metadata: str | None) -> list[str]:
-    """List what the corpus says of a document, 'year 1790', as far as it fits beneath a text."""
+    """List facts that the corpus has about a document, such as 'year 1790', as far as they fit beneath a text."""
     known = [f"{name} {value}" for name, value in json.loads(metadata or "{}").items() if value is not None]
     return [fact for fact in known if len(fact) <= LONGEST_FACT][:MOST_FACTS]

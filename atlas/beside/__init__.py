@@ -1,1 +1,1 @@
-"""Files beside an atlas, a folder each: a record of the kind, its tables, views, questions and audits in SQL, and what keeps it."""
+"""Kinds of files beside an atlas, one folder for each: a record of the kind, its tables, views, questions and audits in SQL, and the code that changes it."""

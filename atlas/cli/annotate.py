@@ -1,4 +1,4 @@
-"""`atlas annotate`: sheets for people to fill in, and what comes back of them."""
+"""`atlas annotate`: sheets for people to fill in, and the annotations loaded from them."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +13,7 @@ from atlas.cli.options import db_option, emit, open_atlas, output_options
 F = TypeVar("F", bound=Callable[..., Any])
 
 SUBJECTS = {"keys": "key", "values": "value", "random-vectors": "random_vector", "updates": "ffn_update"}
-"""As in atlas/beside/annotations/subjects.py, which is not imported for --help."""
+"""Options → stored names, as in atlas/beside/annotations/subjects.py, which is not imported for --help."""
 
 
 @click.group()

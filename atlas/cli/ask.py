@@ -10,7 +10,7 @@ from atlas.cli.options import OUTPUT, db_option, emit, open_atlas, output_option
 from atlas.questions import Parameter, Question, explain_unknown_name, questions
 
 LONGEST_SHOWN = 80
-"""Characters of what is refused."""
+"""Maximum characters of a refused value that its message shows."""
 
 
 class PositionIds(click.ParamType):
@@ -53,7 +53,7 @@ class Asks(click.Group):
 
 
 def option(p: Parameter) -> click.Option:
-    """Build the option for a parameter. A required one has no default: click takes an explicit default of None for a value given."""
+    """Build the option for a parameter. A required option gets no default: click takes an explicit default of None for a given value."""
     shown = "" if p.default in (None, "NULL") else f" [default: {p.default}]"
     default: dict[str, Any] = {} if p.is_required else {"default": p.default_value}
     meaning = f"{p.meaning[0].upper()}{p.meaning[1:]}.{shown}"
@@ -79,7 +79,7 @@ def ask_command(q: Question, *, to_file: bool) -> click.Command:
 
 
 def answer(q: Question, arguments: dict[str, object], db: Path | None, **out: Any) -> None:
-    """Ask, and print or write the rows."""
+    """Ask a question, and print or write the rows."""
     with open_atlas(db) as a:
         from atlas.answers import explain_no_rows, read_answer
         from atlas.export.provenance import provenance

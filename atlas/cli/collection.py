@@ -50,7 +50,7 @@ def show_command(name: str, db: Path | None, **out: Any) -> None:
 
 
 def print_answer(a: "Atlas", question: str, arguments: dict[str, object], out: dict[str, Any]) -> int:
-    """Print or write the answer to a question; returns how many rows it has."""
+    """Print or write the answer to a question; return how many rows it has."""
     from atlas.answers import read_answer
     from atlas.export.provenance import provenance
     from atlas.left_out import describe_left_out
@@ -89,7 +89,7 @@ def add_command(name: str, by: str, note: str, member_note: str, db: Path | None
 
 
 def members(a: "Atlas", addresses: tuple[str, ...], positions: tuple[int, ...], tokens: tuple[str, ...], sql: str | None) -> "list[Member]":
-    """Collect what is named on the command line. Raises AtlasError for a token that the vocabulary does not have."""
+    """List the members that the command line names. Raises AtlasError for a token that the vocabulary does not have."""
     from atlas.beside.collections.members import component, in_rows, position, token
     from atlas.cursors import fetch_rows
     from schema.errors import AtlasError

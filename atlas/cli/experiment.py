@@ -1,4 +1,4 @@
-"""`atlas experiment`: what was done to a model's forward passes, beside its atlas."""
+"""`atlas experiment`: experiments on a model's forward passes, stored beside its atlas."""
 
 from functools import partial
 from pathlib import Path
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 PLUGIN_GROUP = "activation_atlas.experiment_commands"
-"""Entry points: commands by name that run a model, of a package that this one does not import."""
+"""Group of entry points, each of which gives commands by name. They run a model, and are of a package that this one does not import."""
 
 
 class Experiments(click.Group):
-    """Loads what runs a model when it is asked for."""
+    """Group that imports the commands that run a model only when they are needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *load_plugin_commands()})

@@ -7,7 +7,7 @@ from atlas.cli.sql import sql_command
 
 
 class Exports(Asks):
-    """Every question, and `sql`; -o must be given."""
+    """Group with a command for every question, and `sql`; each requires -o."""
 
     to_file = True
 

@@ -1,4 +1,4 @@
-"""`atlas`: the group of commands, and how errors leave it. Exit codes: 0 done, 1 failed, 2 misused, 130 interrupted."""
+"""`atlas`: the group of commands, and the messages of their errors. Exit codes: 0 done, 1 failed, 2 misused, 130 interrupted."""
 
 import atexit
 import errno
@@ -19,7 +19,7 @@ from schema.registry import points
 
 
 def describe_error(error: BaseException) -> str:
-    """Describe an error in one line, or the lines of an AtlasError; only what nobody thought of is called unexpected."""
+    """Describe an error in one line, or in the lines of an AtlasError; only an error of no known kind is called unexpected."""
     if isinstance(error, AtlasError):
         return str(error)
     if reason := describe_file_error(unwrap_loop_error(error)) or describe_text_error(error) or describe_damaged_file(error):
@@ -28,13 +28,13 @@ def describe_error(error: BaseException) -> str:
 
 
 def unwrap_loop_error(error: BaseException) -> BaseException:
-    """Find the system's error where pathlib puts another in its place: before Python 3.13 it does for links that lead in a circle."""
+    """Return the system's error if pathlib raised another in its place, as it does before Python 3.13 for links in a circle; else return the error itself."""
     below = error.__context__
     return below if isinstance(error, RuntimeError) and isinstance(below, OSError) and below.errno == errno.ELOOP else error
 
 
 def describe_file_error(error: BaseException) -> str | None:
-    """Explain why the system refuses a file or folder, by its name; None for what is no such refusal."""
+    """Explain why the system refuses a file or folder, with its name; return None for other errors."""
     if not isinstance(error, OSError) or error.filename is None or not error.strerror:
         return None
     name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename
@@ -42,14 +42,17 @@ def describe_file_error(error: BaseException) -> str | None:
 
 
 def describe_text_error(error: BaseException) -> str | None:
-    """Explain why a text cannot be written: bytes of a command line that are no UTF-8 reach Python as halves of surrogate pairs. None for other errors."""
+    """Explain why a text cannot be written; return None for other errors.
+
+    Bytes of a command line that are not UTF-8 reach Python as halves of surrogate pairs.
+    """
     if not isinstance(error, UnicodeEncodeError) or not 0xD800 <= (code := ord(error.object[error.start])) <= 0xDFFF:
         return None
     return f"U+{code:04X} is half a surrogate pair, which no text has: is all that was typed UTF-8?"
 
 
 def describe_damaged_file(error: BaseException) -> str | None:
-    """Word what DuckDB says of a damaged file where nobody expected one; None for other errors."""
+    """Describe the damage of a file that DuckDB reports and no caller has handled; return None for other errors."""
     duckdb = sys.modules.get("duckdb")
     if duckdb is None or not isinstance(error, duckdb.Error):
         return None
@@ -76,7 +79,7 @@ COMMANDS = {
     "trace": ("atlas.cli.trace", "Trace a prompt of yours, with parts of the model switched."),
     "verify": ("atlas.cli.verify", "Check every rule that the tables keep."),
 }
-"""Name → module with a `command`, and its line in the help."""
+"""Name → the module that has the command, and the command's line in the help."""
 
 PLUGIN_GROUP = "activation_atlas.commands"
 PLUGINS = {
@@ -89,19 +92,19 @@ PLUGINS = {
     "test": "Run tests: which of two sentences is the more probable?",
     "ui": "Browse an atlas in the web browser.",
 }
-"""Commands of other packages, found by entry point and imported when they run; their lines in the help are kept here."""
+"""Name → line in the help, of commands of other packages, which are found by entry point and imported when they run."""
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""Why an answer cannot be written where standard output goes."""
+"""Error numbers that mean that an answer cannot be written to standard output."""
 
 COLLECTED_AFTER = 50_000
-"""Objects that are made and not yet freed."""
+"""Number of objects allocated and not yet freed at which Python collects garbage."""
 
 PACKAGES = ("activation-atlas", "duckdb", "polars", "pyarrow", "sqlalchemy", "torch", "transformers")
 
 
 class Commands(click.Group):
-    """Loads a command when it is called, not when it is listed."""
+    """Group that imports a command when it is called, not when it is listed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         installed = {point.name for point in points(PLUGIN_GROUP)}
@@ -174,13 +177,16 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def collect_less() -> None:
-    """Look for rubbish less often, and not at the end, when all of it goes: a command that only reads makes little, and looking took a tenth of its time."""
+    """Collect garbage less often, and not at exit, when everything is freed anyway.
+
+    A command that only reads makes little garbage, and collecting took a tenth of its time.
+    """
     gc.set_threshold(COLLECTED_AFTER)
     atexit.register(collect_no_more)
 
 
 def collect_no_more() -> None:
-    """Skip the garbage collection at the end, except under DuckDB 2, which complains there of what has not been collected."""
+    """Skip the garbage collection at exit, except under DuckDB 2, which complains at exit of objects that have not been collected."""
     duckdb = sys.modules.get("duckdb")
     if duckdb is None or duckdb.__version__.startswith("1."):
         gc.freeze()
@@ -219,12 +225,12 @@ def run(arguments: list[str], is_debug: bool) -> int:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Tell whether an error is what DuckDB makes of a Ctrl-C that comes while it runs."""
+    """Tell whether an error is the one that DuckDB raises for a Ctrl-C during a query."""
     return type(error) is RuntimeError and str(error) == "Query interrupted"
 
 
 def report_failure(error: BaseException, is_debug: bool) -> int:
-    """Say what went wrong; returns the exit code."""
+    """Print an error, with its traceback if `is_debug`; return the exit code."""
     if is_debug:
         traceback.print_exception(error)
     else:

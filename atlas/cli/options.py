@@ -74,7 +74,7 @@ def emit(
     caption: str | None,
     label: str | None,
 ) -> None:
-    """Print the frame, or write it to the file of -o. `provenance` is asked for where it is kept, which takes as long as a question."""
+    """Print the frame, or write it to the file of -o. `provenance` is called only if the output stores it, since the call takes as long as a question."""
     from atlas.export import formats
 
     frame = choose(frame, columns)

@@ -14,7 +14,7 @@ PAPERS = (
 
 
 def folder(ctx: click.Context, param: click.Parameter, value: str) -> Path:
-    """Read a folder's name, which may not be empty: Path takes that for the current one."""
+    """Convert the value of an option to a folder; an empty name is refused, since Path takes it for the current folder."""
     if not value.strip():
         raise click.BadParameter("an empty name is no folder; the current one is '.'", ctx, param)
     return Path(value)
@@ -80,7 +80,7 @@ def command(
 
 
 def full_name(name: str, paper: str, names: list[str]) -> str:
-    """Complete the name of an item: 'fig4' → 'geva2021_fig4'. Raises UsageError with the nearest names."""
+    """Complete the name of an item: 'fig4' → 'geva2021_fig4'. Raises UsageError, with the nearest names, if there is no such item."""
     full = name if name.startswith(f"{paper}_") or name in names else f"{paper}_{name}"
     if full not in names:
         raise click.UsageError(f"{paper} has no item '{name}'{did_you_mean(full, names)}")

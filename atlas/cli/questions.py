@@ -1,4 +1,4 @@
-"""`atlas questions`: the list, what is found in it, or one with its SQL."""
+"""`atlas questions`: the list of questions, a search in the list, or one question with its SQL."""
 
 from typing import Any
 

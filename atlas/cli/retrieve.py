@@ -1,4 +1,4 @@
-"""`atlas retrieve`: neighbours among the keys of other text, and what they add to the model."""
+"""`atlas retrieve`: neighbours among the keys of other text, and their gain over the model."""
 
 import sys
 from pathlib import Path

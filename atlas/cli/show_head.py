@@ -17,7 +17,7 @@ ENDS = {"read": "reads", "write": "writes"}
 
 
 def page(card: "HeadCard") -> str:
-    """Format the card as text with terminal styles; what its atlas has no run of is said with the command that fills it."""
+    """Format the card as text with terminal styles; for each run that its atlas lacks, a line gives the command that makes it."""
     from atlas.export.terminal import terminal_table
 
     lines = [click.style(card.address, bold=True), *facts(card), *directions(card.directions), *readers(card.read_by)]
@@ -39,7 +39,7 @@ def facts(card: "HeadCard") -> list[str]:
 
 
 def directions(frame: "pl.DataFrame") -> list[str]:
-    """Format each direction's tokens at both ends, with its share of the circuit."""
+    """Format the tokens at both ends of each direction, with the direction's share of the OV circuit."""
     from atlas.export.visible import visible_text
 
     lines = []
@@ -55,7 +55,7 @@ def readers(frame: "pl.DataFrame") -> list[str]:
 
 
 def predictions(frame: "pl.DataFrame") -> list[str]:
-    """Format the logit, the text up to the token, the prediction that the head raised, and what it looked at most, a line each prediction."""
+    """Format one line per prediction: the logit, the text up to the token, the prediction that the head raised, and the token it looked at most."""
     from atlas.export.cells import display_cells
     from atlas.export.visible import visible_text
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 NORMS = ("key_norm", "gate_norm", "value_norm", "key_value_cosine", "gate_value_cosine", "value_max_prob", "value_top_token")
 STATISTICS = ("corpus_id", "n_positions", "active_share", "mean", "std", "min", "max")
 BEFORE = 50
-"""Characters of text before the token; after it, half of that."""
+"""Characters of text shown before the token; half as many are shown after it."""
 
 
 def page(card: "Card") -> str:
@@ -41,7 +41,10 @@ def tokens(frame: "pl.DataFrame", direction: str) -> str:
 
 
 def trigger_lines(triggers: "pl.DataFrame") -> list[str]:
-    """Format each trigger: coefficient, text before flush right against the token, the token highlighted, the text after, how many more its sequence has."""
+    """Format one line per trigger: its coefficient, its token highlighted between the text before and after, and how many more its sequence has.
+
+    The text before is aligned flush right against the token.
+    """
     from atlas.card import describe_more_triggers
     from atlas.export.cells import display_cells
     from atlas.export.terminal import crop
@@ -59,7 +62,7 @@ def trigger_lines(triggers: "pl.DataFrame") -> list[str]:
 
 
 def highlight_token(text_before: str, token: str) -> str:
-    """Set the text before flush right against the token, and highlight the token."""
+    """Align the text before a token flush right against it, and highlight the token."""
     from atlas.export.terminal import crop
     from atlas.export.visible import visible_line
 

@@ -11,17 +11,20 @@ from atlas.cli.options import db_option, emit, open_atlas, output_options, requi
 from schema.errors import AtlasError
 
 MAX_ROWS = 1_000
-"""Rows that are printed."""
+"""Default limit of rows that are printed."""
 
 MAX_FILE_ROWS = 10_000_000
-"""Rows that are written to a file: more than a screen holds, less than memory does."""
+"""Default limit of rows that are written to a file: more than a screen holds, less than memory does."""
 
 TIMEOUT = 60.0
-"""Seconds."""
+"""Default limit of time, in seconds."""
 
 
 def answer_sql(query: str, max_rows: int, timeout: float, db: Path | None, **out: Any) -> None:
-    """Run the SELECT, print its rows and say on stderr if there were more, or write them. Raises AtlasError for a file that would not have all."""
+    """Run the SELECT and print its rows, with a note on stderr if there are more, or write them to a file.
+
+    Raises AtlasError if the file would not have all rows.
+    """
     from atlas.typed import sandbox
     from atlas.typed.hints import add_hints
 
@@ -42,7 +45,7 @@ def answer_sql(query: str, max_rows: int, timeout: float, db: Path | None, **out
 
 
 def check_seconds(_: click.Context, __: click.Parameter, seconds: float) -> float:
-    """Check that a limit is one: 'nan' is below nothing and above nothing."""
+    """Check that a time limit is above 0 and at most LONGEST_TIMEOUT seconds, which 'nan' is not."""
     from atlas.typed.guard import LONGEST_TIMEOUT
 
     if not 0 < seconds <= LONGEST_TIMEOUT:
@@ -51,7 +54,7 @@ def check_seconds(_: click.Context, __: click.Parameter, seconds: float) -> floa
 
 
 def read_stdin_query() -> str:
-    """Read the query from standard input. Raises AtlasError where nothing can be read there, or what is no UTF-8."""
+    """Read the query from standard input. Raises AtlasError if it cannot be read, or is not UTF-8."""
     if sys.stdin is None:
         raise AtlasError("standard input is closed, and - reads the query from it")
     try:
@@ -63,7 +66,7 @@ def read_stdin_query() -> str:
 
 
 def sql_command(*, to_file: bool) -> click.Command:
-    """Build the command `atlas sql`, or `atlas export sql`, which must have a file."""
+    """Build the command `atlas sql`, or with `to_file` `atlas export sql`, which requires -o."""
 
     @click.command(name="sql")
     @click.argument("query")

@@ -1,6 +1,6 @@
-"""`atlas trace "…"`: a prompt of yours through the atlas's own model, as it is and with parts of the model switched.
+"""`atlas trace "…"`: a user's prompt, run through the atlas's own model as it is and with parts of the model switched.
 
-Meanwhile the terminal shows what the model process does, and afterwards what switching sub-updates off did.
+The terminal shows the progress of the model process meanwhile, and the effects of switching sub-updates off afterwards.
 """
 
 import shutil
@@ -28,7 +28,7 @@ MOST_SHOWN = 20
 
 
 def show_switched(found: "SwitchOffResult", db: Path, title: str | None) -> None:
-    """Print the largest effects; where they are kept, scores and effects of each layer too."""
+    """Print the largest effects; if `title` is given, save them as an experiment, and print scores and effects of each layer too."""
     import polars as pl
 
     from atlas.export.terminal import terminal_table
@@ -48,7 +48,7 @@ def show_switched(found: "SwitchOffResult", db: Path, title: str | None) -> None
 
 @contextmanager
 def shown_progress(names: Sequence[str] = ()) -> "Iterator[Progress]":
-    """Show progress on a terminal until the block ends. names: of base and arms, as their texts come in."""
+    """Show progress on a terminal until the block ends. names: those of the base and the arms, in the order of their texts."""
     n_lines = 1
 
     def show(said: dict[str, Any]) -> None:
@@ -67,7 +67,7 @@ def shown_progress(names: Sequence[str] = ()) -> "Iterator[Progress]":
 
 
 def lines_of(said: dict[str, Any], names: Sequence[str], width: int) -> list[str]:
-    """Format what is being done and, for each text, its name and as much of its end as there is room for."""
+    """Format one line for the current stage and one for each text, with its name and as much of its end as fits."""
     from rich.cells import cell_len
 
     words = f"{said['waiting']} before you in line" if "waiting" in said else said["stage"]
@@ -163,7 +163,10 @@ def require_alone(why: str, *others: object) -> None:
 
 
 def arm_in(path: Path) -> list[dict[str, Any]]:
-    """Read an arm from a file, and of one that is too long no more than shows it. Raises AtlasError, with its name, if it cannot be read or is no arm."""
+    """Read an arm from a file; if the file is too long, only as much is read as shows this.
+
+    Raises AtlasError, with the file's name, if it cannot be read or is not an arm.
+    """
     from schema.interventions.parse import parse_arm
     from schema.interventions.reading import MOST_BYTES
 

@@ -18,7 +18,7 @@ N_SUB_UPDATES = 10
 
 
 def show(found: "LiveTrace", names: Sequence[str] | None, index: int, corpus: int) -> None:
-    """Print the page of a trace. names: of the arms; None for those that they have."""
+    """Print the page of a trace. names: those of the arms; None for the names that the trace has."""
     if names is None:
         names = [visible_line(name) for name in found.sql("SELECT name FROM live_arm WHERE arm_id > 0 ORDER BY arm_id")["name"]]
     click.echo(page(found, names, found.position_id(index), corpus), color=None if use_color() else False)
@@ -57,7 +57,7 @@ def list_next_tokens(found: "LiveTrace", index: int) -> "pl.DataFrame":
 
 
 def headings(arm_ids: Sequence[int], names: Sequence[str]) -> dict[int, tuple[str, str]]:
-    """Name the columns: arm → the two that it has; with the arm's number where the names are not unique."""
+    """Name the two columns of each arm: arm_id → (token, probability). Names include the arm's number if they are not unique otherwise."""
     plain = {k: (name, f"{name} prob") for k, name in zip(arm_ids, names, strict=True)}
     if len({column for pair in plain.values() for column in pair}) == 2 * len(plain):
         return plain

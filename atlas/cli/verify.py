@@ -1,4 +1,4 @@
-"""`atlas verify`: whether an atlas and what lies beside it are what was written, and every rule that the tables keep."""
+"""`atlas verify`: a check that an atlas and the files beside it are as they were written, and that every rule of the tables holds."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
@@ -46,7 +46,7 @@ def command(path: Path | None, db: Path | None, quick: bool, quiet: bool) -> Non
 
 
 def check_written(path: Path, tell: Callable[[str], None]) -> str:
-    """Read everything, and say what it came to. Raises AtlasError where something is not what was written, once all of that is printed."""
+    """Read the atlas and the files beside it, and summarise the result. Raises AtlasError, once all faults are printed, if a file is not as it was written."""
     from schema.errors import AtlasError
     from schema.open.lake import is_lake
     from schema.reading_back import read_back, read_lake
@@ -70,7 +70,10 @@ def check_written(path: Path, tell: Callable[[str], None]) -> str:
 
 
 def companion_findings(a: "Atlas", audits: "Iterable[Audit]") -> "Iterator[Finding]":
-    """Run the audits of a kind of file, those of its tables first: where rows come twice, a stranger's could make the others join without end."""
+    """Run the audits of a kind of file, those of its tables first.
+
+    If a table has rows twice, the other audits are skipped: rows from a stranger could make them join without end.
+    """
     from schema.audits import run_audit
 
     has_twice = False
@@ -84,7 +87,7 @@ def companion_findings(a: "Atlas", audits: "Iterable[Audit]") -> "Iterator[Findi
 
 
 def check_rules(a: "Atlas", tell: Callable[[str], None]) -> int:
-    """Check every rule, and count them. Raises AtlasError where some are broken, once these are printed."""
+    """Check every rule, and return how many there are. Raises AtlasError, once the broken rules are printed, if there are any."""
     from atlas.beside.experiments.rules import arm_finding
     from schema.audits import companion_audits, run_audits
     from schema.errors import AtlasError

@@ -1,4 +1,4 @@
-"""Any value of a result as text for reading (rounded, visible) or as a plain value for machines (exact, JSON)."""
+"""Conversion of any value of a result to text for people (rounded, visible) or to a plain value for machines (exact, JSON)."""
 
 import json
 import math
@@ -41,7 +41,7 @@ def display(value: object, show: Callable[[str], str] = visible_text) -> str:
 
 
 def display_floats(values: list[float | None]) -> list[str]:
-    """Format floats: four significant digits for the largest, and the same number of decimals for all; scientific where that leaves only zeros."""
+    """Format floats: four significant digits for the largest, the same number of decimals for all, and scientific notation if only zeros would be left."""
     decimals = decimals_of(values)
 
     def one(value: float | None) -> str:

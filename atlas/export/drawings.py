@@ -18,7 +18,7 @@ NEEDS = r"needs \usepackage{graphicx}, \usepackage{xcolor} and \usepackage[T1]{f
 
 @dataclass(frozen=True)
 class Drawing:
-    """`name` is for files, `caption` what stands beneath it in plain words. `latex` draws the same without the PDF, where that can be; '' where not."""
+    """One drawing. name: for its files. caption: plain text below it. latex: code that draws the same without the PDF; '' if there is none."""
 
     name: str
     caption: str
@@ -42,7 +42,7 @@ def to_pdf(drawing: Drawing) -> bytes:
 
 
 def to_tex(drawing: Drawing, *, is_native: bool = False) -> str:
-    """Write a figure environment: of the PDF beside it, or, if `is_native`, of coloured boxes. Its provenance stands above it in comments."""
+    """Write a figure environment, after comments with its provenance: it includes the PDF, or, if `is_native`, draws coloured boxes if the drawing has them."""
     told = [f"% {key}: {' '.join(value.split())}" for key, value in comments(dict(drawing.provenance)).items()]
     body = drawing.latex if is_native and drawing.latex else r"\centering" + f"\n\\includegraphics[width=\\linewidth]{{{drawing.name}.pdf}}"
     # a line break ends a paragraph, which no caption may have
@@ -52,7 +52,7 @@ def to_tex(drawing: Drawing, *, is_native: bool = False) -> str:
 
 
 def name_drawings(drawings: Sequence[Drawing]) -> list[Drawing]:
-    """Give each drawing a name of its own, of letters, digits and hyphens, as files and labels can have."""
+    """Give each drawing a unique name of letters, digits and hyphens, which files and labels can have."""
     found: list[Drawing] = []
     for drawing in drawings:
         plain = re.sub(r"[^A-Za-z0-9]+", "-", drawing.name).strip("-")[:60] or "figure"
@@ -63,7 +63,7 @@ def name_drawings(drawings: Sequence[Drawing]) -> list[Drawing]:
 
 
 def archive(drawings: Sequence[Drawing]) -> bytes:
-    """Pack a zip: figures.tex, which takes in the PDFs beside it, and for each drawing SVG, PDF, its provenance, and boxes of its own where it has them."""
+    """Pack a zip: figures.tex, which includes the PDFs beside it, and for each drawing its SVG, PDF, provenance, and LaTeX boxes if it has them."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as folder:
         each = name_drawings(drawings)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 DPI = 300
-"""Of PNG; a length of 1 in a chart is 1 pt, in PDF and SVG too."""
+"""Resolution of PNG. A length of 1 in a chart is 1 pt, in PDF and SVG too."""
 
 FIGURE_FORMATS = ("pdf", "svg", "png")
 
@@ -36,7 +36,7 @@ def render_figure(chart: "alt.Chart | alt.LayerChart | alt.FacetChart | alt.Conc
 
 
 def figure_svg(chart: "alt.Chart | alt.LayerChart | alt.FacetChart | alt.ConcatChart") -> str:
-    """Render the chart as SVG, its labels in one font."""
+    """Render the chart as SVG, with all labels in one font."""
     import altair as alt
     import vl_convert as vlc
 

@@ -1,4 +1,4 @@
-"""Write an answer's files whole or not at all, and never over the parts of an atlas."""
+"""Writing of an answer's files: whole or not at all, and never over the parts of an atlas."""
 
 import os
 import secrets
@@ -13,7 +13,7 @@ from schema.errors import AtlasError
 from schema.open.drafts import give_access
 
 KEPT_SUFFIXES = (".duckdb", ".wal", ".lake", ".duckdb.tmp", ".duckdb.lock")
-"""Of atlases and annotations, of the log that DuckDB keeps beside a file, of what describes a lake, and of annotations that are being changed."""
+"""Suffixes of files that are never overwritten: atlases and annotations, DuckDB's log beside a file, descriptions of lakes, annotations being changed."""
 
 
 def refuse_kept(path: Path) -> None:
@@ -28,7 +28,7 @@ def refuse_kept(path: Path) -> None:
 
 
 def resolve_links(path: Path) -> Path:
-    """Resolve the links of a path; where they lead in a circle, return the path itself, where Path.resolve raises an error of its own."""
+    """Resolve the links of a path; if they lead in a circle, return the path itself, whereas Path.resolve raises an error of its own."""
     return Path(os.path.realpath(path))
 
 
@@ -37,17 +37,17 @@ def provenance_of(path: Path) -> Path:
 
 
 def is_key(path: Path) -> bool:
-    """Tell whether the file lies in the folder of an atlas's keys."""
+    """Tell whether the file is in the folder of an atlas's keys."""
     return any(folder.suffix == ".keys" and folder.with_suffix(".duckdb").exists() for folder in path.parents)
 
 
 def is_work(path: Path) -> bool:
-    """Tell whether the file lies in the folder in which an atlas is being made."""
+    """Tell whether the file is in the folder in which an atlas is being made."""
     return any(folder.suffix == ".work" and (folder / "lock").exists() for folder in path.parents)
 
 
 def is_database(path: Path) -> bool:
-    """Tell whether a DuckDB file lies there: its eight bytes of checksum are followed by DUCK."""
+    """Tell whether the path is a DuckDB file: DUCK follows its eight bytes of checksum."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -55,10 +55,10 @@ def is_database(path: Path) -> bool:
 
 
 def write_file(path: Path, content: bytes, *, provenance: bytes | None = None) -> None:
-    """Write what `path` leads to, and NAME.provenance.json beside it; a pipe or a device keeps nothing, and has no provenance.
+    """Write the file that `path` leads to, and NAME.provenance.json beside it; a pipe or a device stores nothing, and gets no provenance.
 
-    Raises AtlasError if the folder is missing or not writable, or a file is, or would pass for, a part of an atlas: no table is worth one.
-    What fails or is interrupted leaves the former files as they were.
+    Raises AtlasError if the folder is missing or not writable, or if a file is, or would pass for, a part of an atlas: no table is worth an atlas.
+    A write that fails or is interrupted leaves the former files as they were.
     """
     if is_stream(path):
         with translate_write_errors(path):
@@ -72,7 +72,7 @@ def write_file(path: Path, content: bytes, *, provenance: bytes | None = None) -
 
 
 def is_stream(path: Path) -> bool:
-    """Tell whether a path takes bytes and is not to be replaced: a pipe, a device, or where this process's own output goes."""
+    """Tell whether a path takes bytes and must not be replaced: a pipe, a device, or the target of this process's own output."""
     with suppress(OSError):
         found = path.stat()
         return not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)) or any(os.path.samestat(found, own) for own in own_outputs())
@@ -88,7 +88,7 @@ def own_outputs() -> list[os.stat_result]:
 
 
 def replace_all(contents: Mapping[Path, bytes]) -> None:
-    """Write drafts of all files, then put each in its place: what else has a file's former bytes by a second name keeps them."""
+    """Write drafts of all files, then put each in its place, so that a hard link to a former file keeps the former bytes."""
     drafts = {path: resolve_links(path).with_name(f".atlas-{secrets.token_hex(8)}.tmp") for path in contents}
     try:
         for path, draft in drafts.items():
@@ -105,7 +105,7 @@ def replace_all(contents: Mapping[Path, bytes]) -> None:
 
 
 def write_draft(draft: Path, target: Path, content: bytes) -> None:
-    """Write the draft of a file, with the owner and the permissions of the file whose place it takes."""
+    """Write the draft of a file, with the owner and the permissions of the file that it replaces."""
     is_there = os.path.lexists(target)
     if is_there:
         # a file that may not be written is not to be replaced either

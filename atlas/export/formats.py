@@ -1,4 +1,4 @@
-"""Write a frame in any of the formats, with where it comes from; for readers, texts token by token as one column with the words."""
+"""Formats in which a frame is written, with its provenance; for people, texts stored token by token become one column of words."""
 
 import io
 import json
@@ -16,12 +16,12 @@ from atlas.export.terminal import terminal_table
 from schema.errors import AtlasError
 
 TEXTS = ("tokens", "coefficients", "peak")
-"""Columns of texts token by token, as trigger_contexts has them."""
+"""Columns of texts stored token by token, as in trigger_contexts."""
 
 SHOWN = ("rank", "coefficient", "text", "document")
 
 BEFORE, AFTER = 10, 4
-"""Tokens about the peak."""
+"""Tokens shown before and after the peak."""
 
 
 def legible(frame: pl.DataFrame) -> pl.DataFrame:
@@ -41,7 +41,7 @@ def words(tokens: list[str], peak: int) -> str:
 
 @dataclass(frozen=True)
 class Style:
-    """What a table needs beside its rows. `width` and `color` are the terminal's; `caption` and `label` are LaTeX source."""
+    """Settings of a table beside its rows. `width` and `color` are the terminal's; `caption` and `label` are LaTeX source."""
 
     provenance: dict[str, object] = field(default_factory=dict)
     caption: str | None = None
@@ -63,7 +63,10 @@ def as_jsonl(frame: pl.DataFrame, style: Style) -> str:
 
 
 def as_csv(frame: pl.DataFrame, style: Style) -> str:
-    """Render CSV (RFC 4180): lists and structures as JSON, bytes as hexadecimal; tokens that begin with = @ - + as they are: a sheet for people guards them."""
+    """Render CSV (RFC 4180): lists and structures as JSON, bytes as hexadecimal.
+
+    Tokens that begin with = @ - + stay as they are; only a sheet for people guards them.
+    """
     return frame.with_columns(pl.Series(c, flat(frame[c]), dtype=pl.String) for c in frame.columns if is_nested_or_binary(frame.schema[c])).write_csv()
 
 
@@ -86,13 +89,13 @@ def as_latex(frame: pl.DataFrame, style: Style) -> str:
 
 
 def comments(provenance: dict[str, object]) -> dict[str, str]:
-    """Word the provenance as comments, one line each; a question's name and parameters stand for its SQL."""
+    """Convert the provenance to comments, one each; a question's name and parameters replace its SQL."""
     left_out = {"sql"} if provenance.get("question") else set()
     return {key: value if isinstance(value, str) else to_json(value) for key, value in provenance.items() if value is not None and key not in left_out}
 
 
 def as_parquet(frame: pl.DataFrame, style: Style) -> bytes:
-    """Render Parquet (Zstandard), the provenance in its key-value metadata, under 'atlas'. Raises AtlasError for whole numbers that Parquet has no type for."""
+    """Render Parquet (Zstandard), with the provenance under 'atlas' in its key-value metadata. Raises AtlasError for integers that Parquet has no type for."""
     import pyarrow.parquet as pq
 
     if too_wide := [name for name, kind in frame.schema.items() if kind == pl.Int128]:
@@ -118,14 +121,14 @@ SUFFIXES = {".txt": "table", ".json": "json", ".jsonl": "jsonl", ".csv": "csv", 
 
 
 def format_of(path: Path) -> str:
-    """Find the format that a file's suffix stands for. Raises AtlasError, with the suffixes there are, for another."""
+    """Find the format that a file's suffix stands for. Raises AtlasError, with the known suffixes, for an unknown one."""
     if path.suffix not in SUFFIXES:
         raise AtlasError(f"{path}: no format for the suffix '{path.suffix}'; they are {' '.join(SUFFIXES)}, or give --format")
     return SUFFIXES[path.suffix]
 
 
 def render(frame: pl.DataFrame, format: str, style: Style) -> bytes:
-    """Render the whole file in one of FORMATS, UTF-8 where it is text. Raises AtlasError for text that UTF-8 cannot hold."""
+    """Render the whole file in one of FORMATS, text in UTF-8. Raises AtlasError for text that UTF-8 cannot encode."""
     rendered = FORMATS[format](frame, style)
     try:
         return rendered if isinstance(rendered, bytes) else rendered.encode()
@@ -139,5 +142,5 @@ def save(frame: pl.DataFrame, path: Path, format: str, style: Style) -> None:
 
 
 def save_bytes(content: bytes, path: Path, provenance: dict[str, object]) -> None:
-    """Write what is rendered already to `path`, and its provenance, as `save` does."""
+    """Write rendered content to `path`, and its provenance beside it, as `save` does."""
     write_file(path, content, provenance=(json.dumps(provenance, ensure_ascii=False, indent=2) + "\n").encode())

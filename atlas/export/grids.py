@@ -8,12 +8,12 @@ from atlas.export.strips import INK, LINE, PAD, SIZE, UNREAD, WIDTH, clip_text, 
 from atlas.export.visible import visible_text
 
 HEAD = 34.0
-"""Points for the names of rows."""
+"""Width of the names of rows, in points."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A token, how much of the shade it has, in [0, 1], and what else is written behind it."""
+    """One cell. text: its token. share: how much of the shade it has, in [0, 1]. mark: further text at its right end."""
 
     text: str
     share: float = 0.0
@@ -21,7 +21,7 @@ class Cell:
 
 
 def grid_svg(columns: Sequence[str], rows: Sequence[tuple[str, Sequence[Cell | None]]], *, width: float = WIDTH, title: str = "") -> str:
-    """Draw a row of cells for each of `rows`, its name at the left; None leaves a cell empty."""
+    """Draw a row of cells for each of `rows`, with the row's name at the left; None leaves a cell empty."""
     wide = (width - 2 * PAD - HEAD) / max(len(columns), 1)
     x = [PAD + HEAD + i * wide for i in range(len(columns))]
     parts = [draw_text(clip_text(name, wide - 4, SIZE), x[i] + 2, PAD + 0.75 * LINE, SIZE, UNREAD) for i, name in enumerate(columns)]

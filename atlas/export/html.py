@@ -1,4 +1,4 @@
-"""Tables as HTML in which a token is text and nothing else."""
+"""Tables as HTML in which a token is always text and never markup."""
 
 from html import escape
 
@@ -9,7 +9,7 @@ from atlas.export.visible import visible_line
 
 
 def html_table(frame: pl.DataFrame) -> str:
-    """Build a <table>; numbers to the right, and every text cell isolated, so that Hebrew or Arabic does not turn its row round."""
+    """Build a <table>; numbers are right-aligned, and every text cell is isolated, so that Hebrew or Arabic does not reverse its row."""
     numeric = {c: frame.schema[c].is_numeric() for c in frame.columns}
     head = "".join(f'<th scope="col"{number_class(numeric[c])}>{escape(visible_line(c))}</th>' for c in frame.columns)
     columns = [[cell(text, is_number=numeric[c]) for text in display_cells(frame[c])] for c in frame.columns]

@@ -39,17 +39,17 @@ ESCAPES = {
 }
 
 NO_GLYPH = set("\u00a0\u00ad\u0126\u0127\u0138\u013f\u0140\u0149\u0166\u0167\u017f")
-"""Of U+00A1 to U+017E, what T1 and TS1 lack (and the two that look like a space and a hyphen)."""
+"""Characters among U+00A1 to U+017E that T1 and TS1 lack (and the two that look like a space and a hyphen)."""
 
 MORE_GLYPHS = set("–—‘’‚“”„†‡•…‹›€™")
 
 
 LIGATED = set("-,<>'`?!")
-"""Of two of them a font of some engine makes one sign: two hyphens a dash, two commas a quote. An empty group parts them in pdfTeX alone."""
+"""Characters of which two become one sign in a font of some engine: two hyphens a dash, two commas a quote. Only pdfTeX separates them at an empty group."""
 
 
 def tex(text: str) -> str:
-    """Escape `text` so that each of its characters is printed. What has it goes behind the lines that `choice` gives for it."""
+    """Escape `text` so that each of its characters is printed. LaTeX that includes the result must come after the lines that script_preamble gives for it."""
     return "".join(tex_leftward(text[part]) if is_leftward else tex_runs(text[part]) for is_leftward, part in stretches(text))
 
 
@@ -70,7 +70,7 @@ def tex_run(script: str | None, run: str) -> str:
 
 
 def has_glyph(character: str) -> bool:
-    """Tell whether every engine has a glyph of the character."""
+    """Tell whether every engine has a glyph for the character."""
     is_latin = " " <= character <= "~" or ("\u00a1" <= character <= "\u017e" and character not in NO_GLYPH)
     return is_latin or character in MORE_GLYPHS or character in ESCAPES
 
@@ -90,7 +90,7 @@ def tex_number(text: str) -> str:
 def latex_table(
     frame: pl.DataFrame, *, caption: str | None = None, label: str | None = None, comments: Mapping[str, str] | None = None, wide: Collection[str] = ()
 ) -> str:
-    """Build a table float. `caption` and `label` are LaTeX as they stand; `comments` become % lines above the table; `wide` columns break their lines."""
+    """Build a table float. `caption` and `label` are LaTeX source; `comments` become % lines above the table; cells of `wide` columns wrap."""
     numeric = [frame.schema[c].is_numeric() for c in frame.columns]
     columns = [[tex_number(cell) if is_number else tex(cell) for cell in display_cells(frame[c])] for c, is_number in zip(frame.columns, numeric, strict=True)]
     head = [f"% {NEEDS}", *(f"% {key}: {' '.join(value.split())}" for key, value in (comments or {}).items())]

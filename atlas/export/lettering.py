@@ -1,6 +1,6 @@
-"""Text in SVG with one font: marks that it lacks of those which make tokens visible are drawn, since a renderer sets the whole run in another otherwise.
+"""Text in SVG with one font. Marks that make tokens visible but that the font lacks are drawn, since a renderer would set the whole run in another font.
 
-Widths are those of the font that the renderer of figures brings, so that boxes fit the words in them wherever the drawing is opened.
+Widths are those of the font that comes with the renderer of figures, so that boxes fit the words in them wherever the drawing is opened.
 """
 
 import re
@@ -14,16 +14,16 @@ GROUPS = {
     611: "FTZ", 667: "&ABEKPSVXY", 722: "CDHNRUw", 778: "GOQ", 833: "Mm", 889: "%", 944: "W", 990: "▲▼△▽", 1015: "@", 1000: "→←",
 }  # fmt: skip
 WIDTHS = {character: width / 1000 for width, characters in GROUPS.items() for character in characters}
-"""Of its characters, in ems; digits and letters that are not named have NORMAL."""
+"""Widths of the font's characters, in ems; digits and letters that are not listed have NORMAL."""
 
 NORMAL, WIDE, DRAWN = 0.556, 1.0, 0.6
-"""Ems of other letters, of characters that fill a square, and of a mark that is drawn."""
+"""Widths in ems of other letters, of characters that fill a square, and of a mark that is drawn."""
 
 MARKS = {
     "␣": ("M{0:.2f} {1:.2f}v{2:.2f}h{3:.2f}v-{2:.2f}", 0.08, -0.06, 0.17, 0.44),
     "↵": ("M{0:.2f} {1:.2f}m{3:.2f} 0v{2:.2f}h-{3:.2f}m0 0l{4:.2f} -{4:.2f}m-{4:.2f} {4:.2f}l{4:.2f} {4:.2f}", 0.08, -0.56, 0.34, 0.42),
 }
-"""Mark → its path, and in ems where that begins (right of the pen, below the baseline), how high and how wide it is."""
+"""Mark → its path, and in ems the start of the path (right of the pen, below the baseline), its height and its width."""
 
 PARTS = re.compile(f"([{''.join(MARKS)}])")
 
@@ -39,7 +39,7 @@ def width_of(character: str) -> float:
 
 
 def advance(text: str, size: float) -> float:
-    """Measure how far `text` takes the pen, in the units of `size`."""
+    """Measure how far `text` moves the pen, in the units of `size`."""
     return sum(map(width_of, text)) * size
 
 
@@ -71,7 +71,7 @@ def run(text: str, x: float, y: float, size: float, fill: str, style: str) -> st
 
 
 def xml(text: str) -> str:
-    """Escape text for XML, without what XML cannot hold, which `visible_text` shows as an escape."""
+    """Escape text for XML, without characters that XML cannot hold, which `visible_text` shows as escapes."""
     return escape("".join(c for c in text if c >= " " and not 0xD800 <= ord(c) <= 0xDFFF and ord(c) not in (0xFFFE, 0xFFFF)))
 
 
@@ -81,7 +81,7 @@ FILL = re.compile(r' fill="([^"]*)"')
 
 
 def redraw_labels(svg: str) -> str:
-    """Draw the marks in a chart's SVG, so that labels that have some stay in the font of the others."""
+    """Draw the marks in a chart's SVG, so that labels with marks stay in the font of the other labels."""
     return TEXT.sub(redraw_label, svg)
 
 

@@ -11,12 +11,12 @@ MARKUP = re.compile(r"[\\`*_\[\]<>|~#$&]")
 
 
 def escape(text: str) -> str:
-    """Put backslashes before what Markdown reads as markup."""
+    """Put backslashes before characters that Markdown reads as markup."""
     return MARKUP.sub(lambda match: "\\" + match[0], text)
 
 
 def markdown_table(frame: pl.DataFrame) -> str:
-    """Build a pipe table; numbers to the right."""
+    """Build a pipe table; numbers are right-aligned."""
     marks = ["---:" if frame.schema[c].is_numeric() else "---" for c in frame.columns]
     columns = [[escape(cell) for cell in display_cells(frame[c])] for c in frame.columns]
     lines = [[escape(visible_line(c)) for c in frame.columns], marks, *zip(*columns, strict=True)]

@@ -1,4 +1,4 @@
-"""Where a table comes from: enough to make it again, or to say in a paper what it is of."""
+"""Provenance of a table: enough to make the table again, or to name its source in a paper."""
 
 import hashlib
 import json
@@ -38,7 +38,7 @@ FROM run AS r
 WHERE $corpus IS NULL OR r.corpus_id IS NULL OR r.corpus_id = $corpus
 ORDER BY r.run_id
 """
-"""filled: the tables that its shards brought rows of."""
+"""filled: the tables to which the run's shards added rows."""
 
 MANIFEST = """
 SELECT r.run_id, r.kind, r.corpus_id, r.settings, r.seed, s.shard_id, s.sha256
@@ -59,10 +59,10 @@ def provenance(
     kinds: Collection[str] | None = None,
     packages: Collection[str] = (),
 ) -> dict[str, object]:
-    """Say where rows come from: atlas, model, corpora, runs, the SQL with its parameters, rows, and versions of this, its libraries and `packages`.
+    """Describe where rows come from: atlas, model, corpora, runs, the SQL with its parameters, rows, and versions of this, its libraries and `packages`.
 
-    The runs are those that filled the tables which the question or the SQL reads: all, where DuckDB cannot say which these are. `kinds` are
-    the kinds of run that the rows rest on, where the caller knows. The time is SOURCE_DATE_EPOCH where that is set.
+    The runs are those that filled the tables which the question or the SQL reads, or all runs if DuckDB cannot tell which tables these are.
+    kinds: the kinds of run that the rows depend on, if the caller knows them. The time is SOURCE_DATE_EPOCH if that is set.
     """
     model = plain_rows(fetch(con, MODEL))
     corpus = (parameters or {}).get("corpus")
@@ -86,14 +86,17 @@ def provenance(
 def manifest_sha256(con: duckdb.DuckDBPyConnection) -> str:
     """Compute the SHA-256 over the digests of the weights, the corpora and every shard, with each run's kind, corpus, settings and seed, as JSON.
 
-    Two atlases with the same one hold the same; it is no digest of the file, which DuckDB writes otherwise each time.
+    Two atlases with the same digest hold the same data. It is not a digest of the file, which DuckDB writes differently each time.
     """
     queries = ("SELECT m.weights_sha256, m.dtype FROM model AS m", "SELECT c.corpus_id, c.sha256 FROM corpus AS c ORDER BY c.corpus_id", MANIFEST)
     return hashlib.sha256(json.dumps([fetch_rows(con, sql) for sql in queries]).encode()).hexdigest()
 
 
 def runs(con: duckdb.DuckDBPyConnection, corpus: object, kinds: Collection[str] | None, read: set[str] | None) -> list[dict[str, object]]:
-    """List the runs of these kinds that filled one of the tables `read`, over that corpus and over none, with their settings and versions as values."""
+    """List the runs of `kinds` that filled one of the tables `read`, over `corpus` or over no corpus, with settings and versions parsed.
+
+    None, for any of the three, sets no condition.
+    """
     found = []
     for row in plain_rows(fetch(con, RUNS, {"corpus": corpus})):
         filled = row.pop("filled") or []
@@ -115,7 +118,7 @@ def commit(root: Path) -> str | None:
 
 
 def creation_time() -> datetime:
-    """Return the time that SOURCE_DATE_EPOCH is set to, else now. Raises AtlasError where it is set to no time."""
+    """Return the time that SOURCE_DATE_EPOCH is set to, else now. Raises AtlasError if its value is not a time."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     try:
         return datetime.fromtimestamp(int(epoch), UTC) if epoch else datetime.now(UTC)

@@ -1,10 +1,10 @@
-r"""Text that pdfTeX's fonts lack, as characters where the document is set by LuaLaTeX or XeLaTeX with fontspec, and as U+XXXX elsewhere.
+r"""Text that pdfTeX's fonts lack: printed as characters if the document is set by LuaLaTeX or XeLaTeX with fontspec, and as U+XXXX elsewhere.
 
-A run of one script is \atlastext{script}{the characters}{their code points}. One fragment serves every engine: what it is set by chooses, and no option does;
-a run of which the font lacks a character stands as code points there too, where TeX would leave it out.
+A run of one script is \atlastext{script}{the characters}{their code points}. One fragment serves every engine: the engine chooses, and no option does.
+If the font lacks a character of a run, the run is printed as code points there too, since TeX would leave the character out.
 
-Words that are read from right to left, with what stands between them, are \atlasleftward{words in the order in which they are read}, and what else stands
-among them, such as a number, is \atlasamong{the characters}{the same as they stand on the page, from the left}.
+Words that are read from right to left, with the text between them, are \atlasleftward{words in the order in which they are read}. Other text among them,
+such as a number, is \atlasamong{the characters}{the same characters in their order on the page, from the left}.
 """
 
 import re
@@ -17,7 +17,10 @@ from atlas.export.visible import JOINERS
 
 
 class Script(NamedTuple):
-    """Ranges of code points that are written alike, fonts that have them, the first that is installed taken, and the name by which fontspec joins letters."""
+    """Ranges of code points that are written alike, and how fontspec sets them.
+
+    fonts: fonts that have these code points, of which the first that is installed is taken. name: the name by which fontspec joins letters.
+    """
 
     ranges: tuple[tuple[int, int], ...]
     fonts: tuple[str, ...]
@@ -39,7 +42,7 @@ SCRIPTS = {
         ("DejaVu Sans", "FreeSerif"),
     ),
 }
-"""Of others, no font is known that has them all: they stand as U+XXXX in every engine."""
+"""Scripts with known fonts. Characters of other scripts are printed as U+XXXX in every engine, since no font is known that has them all."""
 
 CHOICE = r"""\ifdefined\atlastext\else
 \def\atlascodes#1{\ifx\atlasend#1\else\texttt{U+#1}\expandafter\atlascodes\fi}
@@ -58,12 +61,12 @@ CHOICE = r"""\ifdefined\atlastext\else
 \fi\fi"""
 
 LEFTWARD = {"arabic", "hebrew"}
-"""Scripts that are read from right to left, but for their digits."""
+"""Scripts that are read from right to left, except for their digits."""
 
 MIRRORED = dict(zip("()[]{}<>«»‹›", ")(][}{><»«›‹", strict=True))
 
 NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*|.", re.DOTALL)
-"""What keeps its order among words that are read from right to left: a number, and each sign by itself."""
+"""Pattern of a unit that keeps its order among words that are read from right to left: a number, or a single sign."""
 
 
 def script_of(character: str) -> str | None:
@@ -72,7 +75,7 @@ def script_of(character: str) -> str | None:
 
 
 def runs(text: str, is_plain: Callable[[str], bool]) -> Iterator[tuple[str | None, str]]:
-    """Yield text in stretches of one script each, joiners among their letters; None for what is plain, and for what none of these scripts has."""
+    """Yield text in stretches of one script each, joiners among their letters; the script is None for plain characters, and for those of no known script."""
     scripts = [None if is_plain(character) else script_of(character) for character in text]
     for i, character in enumerate(text):
         if character in JOINERS and 0 < i < len(text) - 1 and scripts[i - 1] == scripts[i + 1]:
@@ -85,7 +88,7 @@ def runs(text: str, is_plain: Callable[[str], bool]) -> Iterator[tuple[str | Non
 
 
 def direction(text: str | None) -> str:
-    """Tell how text is read: R from right to left; L with letters from left to right, or ending a line; D as a number; N as what stands around it."""
+    """Tell how text is read: R, from right to left; L, with letters from left to right, or as the end of a line; D, as a number; N, like the text around it."""
     kinds = {kind_of(character) for character in text or ""}
     return next((kind for kind in "LRD" if kind in kinds), "N")
 
@@ -97,8 +100,11 @@ def kind_of(character: str) -> str:
 
 
 def stretches(parts: Sequence[str | None]) -> Iterator[tuple[bool, slice]]:
-    """Yield the parts of a line that are read from right to left (True) or not: from the first of such a script to the last, or to a number behind it, before
-    one that is read from left to right (Unicode's UAX 9, in a line from left to right)."""
+    """Yield the stretches of a line that are read from right to left (True) or not (False), as slices of its parts.
+
+    A stretch from right to left begins at the first part of such a script, and ends at the last such part, or at a number after it, before any part that is
+    read from left to right (Unicode's UAX 9, in a line from left to right).
+    """
     at = 0
     for found in re.finditer("R(?:[RDN]*[RD])?", "".join(map(direction, parts))):
         if found.start() > at:
@@ -110,18 +116,18 @@ def stretches(parts: Sequence[str | None]) -> Iterator[tuple[bool, slice]]:
 
 
 def pieces(leftward: str) -> Iterator[tuple[bool, str]]:
-    """Yield words and spaces (True) of a stretch that is read from right to left, and what is neither, such as numbers and brackets (False), in order."""
+    """Yield the pieces of a stretch that is read from right to left, in order: words and spaces (True), or other text, such as numbers or brackets (False)."""
     for is_word, same in groupby(leftward, lambda c: c == " " or c in JOINERS or (script_of(c) in LEFTWARD and not c.isdigit())):
         yield is_word, "".join(same)
 
 
 def order_from_left(among: str) -> str:
-    """Reorder what stands among words read from right to left as it stands on the page from the left: brackets mirrored, numbers as they are."""
+    """Reorder text among words that are read from right to left into its order on the page, from the left: brackets mirrored, numbers as they are."""
     return "".join(MIRRORED.get(part, part) for part in reversed(NUMBER.findall(among)))
 
 
 def script_preamble(fragment: str) -> list[str]:
-    r"""Build the lines before a fragment that has \atlastext, which say how it is set; none where it has none."""
+    r"""Build the lines that must come before a fragment with \atlastext, and that define how it is set; none if the fragment has no \atlastext."""
     used = [name for name in SCRIPTS if rf"\atlastext{{{name}}}" in fragment]
     if not used:
         return []

@@ -1,4 +1,4 @@
-"""Texts with a coefficient at each token, as drawings for papers: SVG, and LaTeX of coloured boxes. Pure: numbers and text in, text out."""
+"""Drawings for papers of texts with a coefficient at each token: SVG, and LaTeX with coloured boxes. Pure functions: numbers and text in, text out."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,26 +13,29 @@ from atlas.export.scripts import direction, stretches
 from atlas.export.visible import visible_line
 
 POSITIVE, NEGATIVE, PAPER = (241, 163, 64), (178, 171, 210), (255, 255, 255)
-"""Ends of a scale that colour-blind readers tell apart (ColorBrewer's PuOr), each 4.5:1 or more against the ink on it."""
+"""Colours of a scale, as red, green and blue: its two ends, which colour-blind readers tell apart (ColorBrewer's PuOr), and paper.
+
+The ink on each has a contrast of 4.5:1 or more.
+"""
 
 INK, UNREAD = "#111", "#595959"
 
 SIZE, LINE, GUTTER, PAD = 8.0, 12.0, 40.0, 3.0
-"""Of letters, of a line, of what stands left of a text, and about a figure; in points."""
+"""Sizes in points: letters, height of a line, space at the left of a text, and padding around a figure."""
 
 WIDTH = 468.0
-"""Points: the text of a page with margins of an inch. A column of two is half of it."""
+"""Width of a figure in points: the text width of a page with margins of an inch. A column of two is half as wide."""
 
 LONGEST = 400
-"""Tokens of a text that are drawn."""
+"""Most tokens of a text that are drawn."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """Tokens and what is known of each: a signed coefficient, or None. `peak`: the place of the one in question, after which the model had not read; the
-    number of tokens if there is none.
+    """Tokens of a text, and a signed coefficient at each, or None if it is not known.
 
-    `said` stands beneath: where the text is from.
+    `peak`: index of the token in question, or the number of tokens if there is none; the model had not yet read the tokens after it.
+    `said`: the line beneath the text, which names its source.
     """
 
     tokens: tuple[str, ...]
@@ -42,11 +45,14 @@ class Text:
 
 
 LONGEST_BOX = 40
-"""Characters of one box in LaTeX."""
+"""Most characters of one box in LaTeX."""
 
 
 def texts_of(triggers: pl.DataFrame) -> list[Text]:
-    """Build the texts from rows of the question trigger_contexts, each with its document beneath, and how many more are in its sequence and with its text."""
+    """Build the texts from rows of the question trigger_contexts.
+
+    The line beneath a text names the document, and counts the other triggers in its sequence and those with the same text.
+    """
     return [Text(tuple(row["tokens"]), tuple(row["coefficients"]), row["peak"], origin(row)) for row in triggers.iter_rows(named=True)]
 
 
@@ -56,11 +62,11 @@ def origin(row: Mapping[str, Any]) -> str:
 
 
 Place = tuple[float, float, int, str]
-"""x, the line's number from 0, the token's place, and its characters there: a token that is longer than a line goes on in the next."""
+"""x in points, line number from 0, index of the token, and the characters drawn there: a token longer than a line goes on in the next line."""
 
 
 def colour(value: float, largest: float) -> tuple[int, ...]:
-    """Colour a value from paper to the end of the scale: |value| over `largest`. 0 to 255 each of red, green, blue."""
+    """Colour a value between paper and the end of the scale, by |value| / `largest`. Return red, green and blue, 0 to 255 each."""
     share = min(abs(value) / largest, 1.0) if largest > 0 else 0.0
     return tuple(round(p + (e - p) * share) for p, e in zip(PAPER, POSITIVE if value >= 0 else NEGATIVE, strict=True))
 
@@ -70,7 +76,7 @@ def largest_coefficient(texts: Sequence[Text]) -> float:
 
 
 def peak_of(text: Text) -> float | None:
-    """Find the coefficient at the text's peak; None if that is not known, or lies behind the text."""
+    """Find the coefficient at the text's peak; None if it is not known, or if the peak is behind the last token."""
     return text.coefficients[text.peak] if text.peak < len(text.coefficients) else None
 
 
@@ -80,7 +86,7 @@ def number(value: float) -> str:
 
 
 def places(text: Text, left: float, width: float) -> Iterator[Place]:
-    """Yield where each token stands; a line that is full goes on in the next."""
+    """Yield the places of each token; text that does not fit into a line goes on in the next."""
     x, line = left, 0
     for i, token in enumerate(text.tokens[:LONGEST]):
         shown = visible_line(token)
@@ -95,7 +101,7 @@ def places(text: Text, left: float, width: float) -> Iterator[Place]:
 
 
 def leftward_places(placed: Iterable[Place], tokens: Sequence[str]) -> Iterator[Place]:
-    """Yield the places of a text's tokens where those that are read from right to left stand so in each line, their spaces too."""
+    """Yield the places of a text's tokens, after moving right-to-left tokens and their spaces so that they run from right to left in each line."""
     stretch_of = {i: part.start for is_leftward, part in stretches(tokens) if is_leftward for i in range(part.start, part.stop)}
     for (line, stretch), group in groupby(placed, lambda place: (place[1], stretch_of.get(place[2]))):
         same = list(group)
@@ -112,7 +118,10 @@ def leftward_places(placed: Iterable[Place], tokens: Sequence[str]) -> Iterator[
 
 
 def seen_from_the_left(tokens: Sequence[str]) -> Iterator[list[str]]:
-    """Yield tokens that are read from right to left, each with its spaces at the other side; those of one number together, since it is read from the left."""
+    """Yield units of right-to-left tokens, each with its spaces moved to the other side.
+
+    The tokens of one number form one unit, since a number is read from the left; any other token is a unit by itself.
+    """
     units: list[list[str]] = []
     for token in tokens:
         is_more = units and direction(token) == direction(units[-1][-1]) == "D" and token[0] != " " != units[-1][-1][-1]
@@ -126,7 +135,7 @@ def seen_from_the_left(tokens: Sequence[str]) -> Iterator[list[str]]:
 
 
 def strips_svg(texts: Sequence[Text], *, largest: float | None = None, width: float = WIDTH, title: str = "") -> str:
-    """Draw the texts beneath each other, shades on one scale: that to `largest`, the greatest |coefficient| by default."""
+    """Draw the texts beneath each other, shaded on one scale from 0 to `largest`, by default the greatest |coefficient| of all texts."""
     scale = largest_coefficient(texts) if largest is None else largest
     left = PAD + (GUTTER if any(peak_of(text) is not None for text in texts) else 0)
     parts, y = [], PAD
@@ -154,7 +163,7 @@ def token_svg(text: Text, place: Place, top: float, largest: float) -> str:
 
 
 def clip_text(text: str, width: float, size: float) -> str:
-    """Clip a text to as much as there is room for."""
+    """Clip a text to `width` points at font size `size`, with an ellipsis for what is missing."""
     while advance(text, size) > width:
         text = text[:-2] + "…" if len(text) > 2 else ""
     return text
@@ -181,7 +190,7 @@ def strips_latex(texts: Sequence[Text], *, largest: float | None = None) -> str:
 
 
 def stretch_latex(text: Text, part: slice, largest: float, is_leftward: bool) -> str:
-    """Set tokens as boxes; where they are read from right to left the boxes stand so, and in each what is in it as from the left."""
+    """Set tokens as LaTeX boxes. Right-to-left tokens are set in that direction, each unit in two forms: as it is stored, and as it is seen from the left."""
     if not is_leftward or part.stop - part.start == 1:
         return "\\allowbreak ".join(token_latex(text, i, largest) for i in range(part.start, part.stop))
     among, i = [], part.start

@@ -1,4 +1,4 @@
-"""Tables on a terminal: as wide as it is, every character of a token visible, markup of tokens never obeyed."""
+"""Tables on a terminal: as wide as the terminal, with every character of a token visible; markup in tokens is never interpreted."""
 
 import io
 
@@ -13,26 +13,26 @@ from atlas.export.visible import visible_line
 from schema.errors import AtlasError
 
 LEFT_CROPPED = {"text_before"}
-"""What stands next to the token is its end."""
+"""Columns that are cropped at the left: the end of their text is next to the token."""
 
 WHOLE = {"question"}
-"""Names to be typed: no column of them is cut."""
+"""Columns of names that users type: never cropped."""
 
 WIDEST = 60
 NARROWEST = 12
-"""Text columns are no wider, and shrink no further (or than their name)."""
+"""Largest width of a text column in terminal cells, and the width (or that of its name, if larger) below which it does not shrink."""
 MARGIN = 3
 """Terminal cells between two columns."""
 
 LARGEST = 100 << 20
-"""Characters of a table: every row is as wide as the widest cells."""
+"""Most characters of a table, counted with every row as wide as the widest cells."""
 
 MOST = 4
-"""Characters looked at for each cell: accents take none."""
+"""Characters of a text that are examined for each terminal cell of its column: accents take no cell."""
 
 
 def terminal_table(frame: pl.DataFrame, *, width: int | None = None, color: bool = False) -> str:
-    """Format the frame as text, at most `width` columns wide (None: as wide as it gets); a last line names the columns that found no room.
+    """Format the frame as text, at most `width` terminal cells wide (None: no limit). A last line names the columns left out for lack of room.
 
     Raises AtlasError for a table of more than LARGEST characters.
     """
@@ -61,7 +61,7 @@ def terminal_table(frame: pl.DataFrame, *, width: int | None = None, color: bool
 
 
 def fit_widths(wanted: dict[str, int], flexible: set[str], width: int | None) -> dict[str, int]:
-    """Fit columns into `width`: text columns shrink evenly, and then the last columns are left out."""
+    """Fit columns into `width`: shrink the widest text column step by step, then leave out the last columns."""
     if width is None:
         return dict(wanted)
     widths = {c: min(w, WIDEST) if c in flexible else w for c, w in wanted.items()}
@@ -77,7 +77,7 @@ def fit_widths(wanted: dict[str, int], flexible: set[str], width: int | None) ->
 
 
 def crop(text: str, width: int, *, left: bool) -> str:
-    """Crop text to at most `width` terminal cells, an ellipsis where characters are missing."""
+    """Crop text to at most `width` terminal cells, at its left or right end, with an ellipsis for the missing characters."""
     if Text(text).cell_len <= width:
         return text
     # measured anew for each character that goes: not for all of a long text

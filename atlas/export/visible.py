@@ -1,4 +1,4 @@
-"""Text so that a reader sees every character of it: tokens begin with spaces, hold line breaks, and look alike otherwise."""
+"""Text with every character made visible: tokens begin with spaces, contain line breaks, and otherwise look alike."""
 
 import unicodedata
 
@@ -9,11 +9,11 @@ HIDDEN = {"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp"}
 
 
 JOINERS = "\u200c\u200d"
-"""Within a word, or between signs that make one, they say how neighbours join (Unicode 16, chapter 23.2)."""
+"""Zero-width non-joiner and joiner: within a word, or between signs that form one, they say how neighbours join (Unicode 16, chapter 23.2)."""
 
 
 def visible_text(text: str | None) -> str:
-    """Show line breaks as ↵, tabs as →, spaces at either end as ␣, characters without a glyph as \\xNN or \\uNNNN; nothing where there is no text."""
+    """Show line breaks as ↵, tabs as →, spaces at either end as ␣, characters without a glyph as \\xNN or \\uNNNN; '' if there is no text."""
     text = text or ""
     core = text.strip(" ")
     if not core:
@@ -37,7 +37,7 @@ def visible_line(text: str | None) -> str:
 
 
 def visible_core(text: str) -> str:
-    """Show each character, joiners as they are where they join, and visible where they stand alone."""
+    """Show each character; a joiner stays as it is if it joins, and is made visible if it stands alone."""
     return "".join(c if c in JOINERS and joins(text, i) else visible_character(c) for i, c in enumerate(text))
 
 

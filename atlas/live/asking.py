@@ -1,4 +1,4 @@
-"""One request to the model process: what it says on the way, and the tables that it answers with."""
+"""One request to the model process: its progress reports, and the tables of its answer."""
 
 import json
 import os
@@ -16,17 +16,19 @@ from schema.live import MOST_LINE, TOKEN
 from schema.live_peer import WORD, is_stuck, peer_of, wait_readable
 
 Progress = Callable[[dict[str, Any]], None]
-"""Called with {"waiting": place in line} or {"stage": what is being done, "share": of it}."""
+"""Callback for progress: gets {"waiting": place in line} or {"stage": the current step, "share": the share of it that is done}."""
 
 
 class ModelProcessHung(errors.AtlasError):
-    """The process hung, and was ended."""
+    """Error of a request whose model process hung, and was ended."""
 
 
 def ask_process(atlas: Path, what: str, request: dict[str, Any], progress: Progress, visitor: str) -> dict[str, pa.Table]:
-    """Name → table. Raises AtlasError with the process's own words, or if it ended. A progress that raises ends the request.
+    """Send one request, and return the tables of the answer by name. If `progress` raises, the request ends.
 
-    visitor: who asks; a later request of theirs takes the place of one that waits. A process that hangs is ended, and another one started and asked.
+    A process that hangs is ended, and the request goes to a new one.
+    visitor: id of the client; a later request with the same id replaces one that waits.
+    Raises AtlasError with the process's own words, or if the process ended.
     """
     try:
         return ask_once(atlas, what, request, progress, visitor)

@@ -1,4 +1,4 @@
-"""A cursor on which the tables of a live prompt stand beside the atlas's, under the same names."""
+"""A cursor with the tables of a live prompt beside the atlas's, under the same names."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import duckdb
 import pyarrow as pa
 
 LIVE = "live_"
-"""Before a live table's own name."""
+"""Prefix of a live table's own name."""
 
 ARRIVED = "arrived"
 
@@ -15,11 +15,11 @@ SELECT t.table_name FROM duckdb_tables() AS t WHERE t.database_name = current_da
 UNION ALL
 SELECT v.view_name FROM duckdb_views() AS v WHERE v.database_name = current_database() AND v.schema_name = 'main' AND NOT v.temporary AND NOT v.internal
 """
-"""Tables, and what stands in for them in atlases of an older release and in lakes."""
+"""Names of the atlas's tables, and of the views that replace tables in atlases of an older release and in lakes."""
 
 
 class PinnedCursor:
-    """A cursor that gives itself for another: what is temporary is seen by the cursor alone that made it."""
+    """A cursor whose `cursor()` returns itself: temporary tables are visible only to the cursor that created them."""
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
         self.own = cursor
@@ -35,9 +35,9 @@ class PinnedCursor:
 
 
 def open_pinned_cursor(con: duckdb.DuckDBPyConnection, tables: dict[str, pa.Table]) -> PinnedCursor:
-    """Open a cursor where each table of the atlas has the live rows too, and what the atlas has no table of stands alone.
+    """Open a cursor on which each table of the atlas also has the live rows; a live table that the atlas lacks has these rows alone.
 
-    Questions of a whole corpus count the live rows there, whose ids are negative; other cursors do not see them.
+    On this cursor, questions about a whole corpus count the live rows too, whose ids are negative; other cursors do not see them.
     """
     cursor = con.cursor()
     ((catalog,),) = cursor.execute("SELECT current_database()").fetchall()

@@ -1,4 +1,4 @@
-"""Reach the model process of an atlas, which is started if there is none."""
+"""Connection to the model process of an atlas, which is started if there is none."""
 
 import os
 import subprocess
@@ -15,18 +15,21 @@ START = 60.0
 """Seconds until a process that was started must answer; it loads the model afterwards."""
 
 ANSWER = 120.0
-"""Seconds without a word after which a process is taken for dead: it says every second what it does, but a busy machine may keep it from that."""
+"""Seconds without a message after which a process counts as dead: it reports every second, but a busy machine may delay the reports."""
 
 PAUSE = 0.05
 
 PROGRAM = "import sys; sys.path.append(sys.argv.pop(1)); from atlas.cli import main; main()"
 
 TOLD = 2000
-"""Characters of what a process that ended has said."""
+"""Characters at the end of the log that are searched for the last line of a process that ended."""
 
 
 def connect_model_process(atlas: Path) -> HTTPConnection:
-    """Connect to the atlas's model process, started if need be, or to the one ATLAS_LIVE names. Raises AtlasError, with what it said, if it does not start."""
+    """Connect to the atlas's model process, started if need be, or to the one at the address in ATLAS_LIVE.
+
+    Raises AtlasError if it does not start, with its last output.
+    """
     if address := os.environ.get(ADDRESS):
         return connect_to_address(address)
     target = socket_path(atlas)
@@ -64,7 +67,7 @@ def connect_to_address(address: str) -> HTTPConnection:
 
 
 def start_model_process(atlas: Path, log: Path) -> subprocess.Popen[bytes]:
-    """Start the model process, which outlives this one and gets none of its signals; it writes to `log`."""
+    """Start the model process, which outlives this one and gets none of its signals; its output goes to `log`."""
     command = [sys.executable, "-P", "-c", PROGRAM, str(Path(__file__).parents[2]), "live", os.fspath(atlas)]
     try:
         with os.fdopen(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as said:

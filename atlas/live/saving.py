@@ -1,4 +1,4 @@
-"""What the model process answered, kept as an experiment beside the atlas, and read again."""
+"""Answers of the model process: saved as an experiment beside the atlas, and read back."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from atlas.typed import sandbox
 from schema.errors import AtlasError
 
 MOST_BYTES = 1 << 29
-"""Of the streams of a trace together: what a whole file of experiments may take when it is written."""
+"""Most bytes of all streams of a trace: as many as a whole file of experiments may take when it is written."""
 
 TEXT = "SELECT p.text FROM experiments.prompt AS p WHERE p.experiment_id = $id AND p.prompt_id = 0"
 LENGTH = "SELECT coalesce(sum(octet_length(k.arrow)), 0) AS n_bytes FROM experiments.kept_table AS k WHERE k.experiment_id = {id:d}"
@@ -21,10 +21,10 @@ WHOLE = "SELECT k.name, k.arrow FROM experiments.kept_table AS k WHERE k.experim
 
 
 def require_length(path: Path, experiment_id: int) -> None:
-    """Raise AtlasError for streams that are too long.
+    """Raise AtlasError if the streams of a trace are too long.
 
-    DuckDB compresses them, so that a file of a megabyte may hold any number of gigabytes, and expands them to say how long they are: that is asked in a
-    process that has no more memory than it may take.
+    DuckDB compresses streams, so that a file of a megabyte may hold any number of gigabytes, and expands them to report their length. The query for the length
+    therefore runs in a process whose memory is limited.
     """
     try:
         (n_bytes,) = sandbox.run(path, LENGTH.format(id=experiment_id)).frame.row(0)
@@ -35,7 +35,7 @@ def require_length(path: Path, experiment_id: int) -> None:
 
 
 def save_answer(path: Path, tables: dict[str, pa.Table], title: str, author: str | None, *, is_whole: bool = False) -> int:
-    """Save an answer; return the experiment's number. is_whole: every table is kept as it is, beside the rows. Raises AtlasError if it cannot be written."""
+    """Save an answer as an experiment; return its number. is_whole: store every table as it is, beside the rows. Raises AtlasError if it cannot be written."""
     if half := [text for text in (title, author) if text is not None and any("\ud800" <= character <= "\udfff" for character in text)]:
         raise AtlasError(f"{half[0]!r} is no text in UTF-8: give another title or author")
     from atlas.beside.experiments.store import save  # what writes DuckDB files, which reading goes without
@@ -50,7 +50,7 @@ def save_answer(path: Path, tables: dict[str, pa.Table], title: str, author: str
 
 
 def kept_answer(con: duckdb.DuckDBPyConnection, path: Path, experiment_id: int) -> tuple[str, dict[str, pa.Table]]:
-    """Read the prompt and the tables of an answer that was kept whole. Raises AtlasError for an experiment that does not exist, or was not kept whole."""
+    """Read the prompt and the tables of an answer that was saved whole. Raises AtlasError if the experiment does not exist, or was not saved whole."""
     check_arguments(con, {"experiment": experiment_id})
     require_length(path, experiment_id)
     rows = fetch(con, WHOLE, {"id": experiment_id}).rows()

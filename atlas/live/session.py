@@ -24,7 +24,7 @@ from schema.errors import AtlasError
 from schema.interventions.short import intervention_from
 
 ArmText = Sequence[str | Mapping[str, Any]] | str
-"""Interventions, each an object or its short form, such as L20N630=max*0.5."""
+"""Interventions of one arm, each an object or its short form, such as L20N630=max*0.5."""
 
 COMPARED = """
 SELECT
@@ -67,7 +67,7 @@ ORDER BY o.arm_id, o.rank
 
 
 class Live:
-    """The model process of an atlas. It is started by the first prompt, and ends by itself when nobody asks."""
+    """The model process of an atlas. The first prompt starts it, and it ends by itself when there are no more requests."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, path: Path) -> None:
         self.con, self.path, self.visitor = con, path, uuid4().hex
@@ -76,26 +76,28 @@ class Live:
         self, text: str, arms: Sequence[ArmText] = (), *, n_new: int = 0, seed: int | None = None, corpus_id: int = 0, apart: int | None = None,
         chat: bool = False, progress: Progress = lambda _: None,
     ) -> "LiveTrace":  # fmt: skip
-        """Trace a prompt at every position, as it is and under each arm, and go on with `n_new` tokens: the likeliest, or drawn by a seed.
+        """Trace a prompt at every position, unchanged and under each arm, and continue it by `n_new` tokens: the likeliest, or tokens drawn by a seed.
 
-        corpus_id: whose largest and mean coefficients a short form such as L20N630=max*0.5 means. apart: index of the token whose prediction is taken apart,
-        from the end below 0, so that `prediction_parts` and others of attribution answer for it; None for none. chat: the text is what a user says, or a JSON
-        list of messages, each with role and content; it is rendered by the tokenizer's template, up to where the assistant's answer begins.
-        Raises AtlasError for what the model or the atlas has not, if the process has other weights than the atlas, or does not start.
+        corpus_id: corpus whose largest and mean coefficients a short form such as L20N630=max*0.5 refers to.
+        apart: index of the token whose prediction is taken apart, counted from the end if below 0, so that `prediction_parts` and other questions of
+        attribution answer for it; None for no token.
+        chat: the text is a user's message, or a JSON list of messages, each with role and content; the tokenizer's template renders it, up to the beginning of
+        the assistant's answer.
+        Raises AtlasError for anything that the model or the atlas lacks, if the process has other weights than the atlas, or if it does not start.
         """
         tables = self.answer(text, arms, n_new=n_new, seed=seed, corpus_id=corpus_id, apart=apart, is_chat=chat, progress=progress)
         return LiveTrace(self.con, self.path, tables["document"]["text"][0].as_py() if chat else text, tables)
 
     def kept(self, experiment: int) -> "LiveTrace":
-        """Read a trace that was kept with `save(title, with_trace=True)`, as when it was made; no model is needed. Raises AtlasError if there is none."""
+        """Read a trace that was saved with `save(title, with_trace=True)`, as it was when made; no model is needed. Raises AtlasError if there is none."""
         return LiveTrace(self.con, self.path, *kept_answer(self.con, self.path, experiment))
 
     def switch_off(
         self, prompts: Sequence[str], n: int = 10, *, layers: Sequence[int] | None = None, index: int = -1, progress: Progress = lambda _: None
     ) -> SwitchOffResult:
-        """Switch off the n largest sub-updates of each layer (all, or those named) at a token of each prompt, one at a time, and there alone.
+        """Switch off the n largest sub-updates of each layer (all layers, or those given), one at a time, at one token of each prompt and nowhere else.
 
-        What comes of it holds each sub-update's score against what the answer's logit loses without it. Raises what `trace` raises.
+        The result compares each sub-update's score with what the answer's logit loses without it. Raises what `trace` raises.
         """
         return switch_off_largest(self, prompts, n, layers, index, progress)
 
@@ -103,7 +105,7 @@ class Live:
         self, text: str, arms: Sequence[ArmText], *, n_new: int = 0, seed: int | None = None, corpus_id: int = 0, is_traced: bool = True,
         apart: int | None = None, is_narrow: bool = False, is_chat: bool = False, progress: Progress = lambda _: None,
     ) -> dict[str, pa.Table]:  # fmt: skip
-        """Fetch tables as the model process gives them; not is_traced: what the arms predict alone; is_narrow: states of the token `apart` alone.
+        """Fetch the tables from the model process. is_traced: if False, only what the arms predict. is_narrow: states of the token `apart` alone.
 
         Raises what `trace` raises.
         """
@@ -126,7 +128,7 @@ class Live:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Leave the process for the next: it ends by itself."""
+        """Leave the process running for the next session: it ends by itself."""
 
 
 def arm_json(arm: ArmText, corpus_id: int) -> list[dict[str, Any]]:
@@ -135,7 +137,7 @@ def arm_json(arm: ArmText, corpus_id: int) -> list[dict[str, Any]]:
 
 
 def name_of(arm: ArmText, k: int) -> str:
-    """Name an arm as people call it: by its short forms, or its number."""
+    """Name an arm as people call it: by its short forms, or else by its number."""
     parts = [arm] if isinstance(arm, str) else arm
     return ", ".join(part for part in parts if isinstance(part, str)) or f"arm {k}"
 
@@ -149,12 +151,13 @@ class LiveTrace:
 
     @property
     def positions(self) -> pl.DataFrame:
-        """One row per token of the prompt, base first, then under each arm: position_id, index, token, what is predicted there, and surprisal in nats: how
-        little the token itself was expected by what came before; null of the first, and of one that had probability 0."""
+        """Rows of the prompt's tokens, one each, first of the base, then of each arm: position_id, index, token, the prediction there, and surprisal in nats.
+
+        Surprisal is how little the tokens before it made a token expected; null for the first token, and for one that had probability 0."""
         return fetch(self.con, POSITIONS)
 
     def position_id(self, index: int = -1, arm: int = 0) -> int:
-        """Find the position_id of a token of the prompt, from its end where index is negative. Raises AtlasError for one that does not exist."""
+        """Find the position_id of a token of the prompt; a negative index counts from its end. Raises AtlasError if there is no such token."""
         found = self.positions.filter(pl.col("arm_id") == arm)["position_id"].to_list()
         if not -len(found) <= index < len(found):
             raise AtlasError(f"no token {index} under arm {arm}: the prompt has {len(found)} tokens" if found else f"no arm {arm} was asked for")
@@ -162,32 +165,32 @@ class LiveTrace:
 
     @property
     def continuations(self) -> pl.DataFrame:
-        """What the prompt goes on with, as it is (arm 0) and under each arm; finish is eos where the text ends there."""
+        """Continuation of the unchanged prompt (arm 0) and under each arm; finish is eos if the text ends there."""
         return fetch(self.con, "SELECT g.arm_id, a.name AS arm, g.text, g.finish FROM live_generation AS g JOIN live_arm AS a USING (arm_id) ORDER BY g.arm_id")
 
     def ask(self, name: str, *args: object, **kwargs: object) -> pl.DataFrame:
-        """Ask a question as of the atlas, the prompt's rows beside the corpora's. Raises what `Atlas.ask` raises."""
+        """Ask a question of the atlas, with the prompt's rows beside those of the corpora. Raises what `Atlas.ask` raises."""
         q = question(name)
         arguments = bind(q, args, kwargs)
         check_arguments(self.con, arguments, q.sql)
         return fetch(self.con, statement(q, arguments))
 
     def sql(self, query: str) -> pl.DataFrame:
-        """Run one SELECT over the atlas's tables with the prompt's rows; live_trace, live_position and so on hold these alone."""
+        """Run one SELECT over the atlas's tables with the prompt's rows; live_trace, live_position and so on have the prompt's rows alone."""
         return guard.run_select(self.con, query).frame
 
     def save(self, title: str, author: str | None = None, *, with_trace: bool = False) -> int:
-        """Keep prompt, arms, what they predict and the continuations as an experiment beside the atlas, and return its number.
+        """Save the prompt, the arms, their predictions and the continuations as an experiment beside the atlas, and return its number.
 
-        Whoever opens the atlas afterwards finds it: `experiments.before_after(number, 0, 1)`. with_trace: the states too, some 300 KB a token in a small
-        model, for `a.live().kept(number)`. Raises AtlasError if it cannot be written.
+        Anyone who opens the atlas afterwards finds it: `experiments.before_after(number, 0, 1)`. with_trace: save the states too, some 300 KB a token in a
+        small model, for `a.live().kept(number)`. Raises AtlasError if it cannot be written.
         """
         return save_answer(self.path, self.tables, title, author, is_whole=with_trace)
 
     def leading_tokens(self, index: int, n: int = 10) -> pl.DataFrame:
-        """List the n most likely next tokens after a token of the prompt, as it is (arm 0) and under each arm; at most 10 are known."""
+        """List the n most likely next tokens after a token of the prompt, unchanged (arm 0) and under each arm; at most 10 are known."""
         return fetch(self.con, LEADING, {"index": index, "n": n})
 
     def compare(self) -> pl.DataFrame:
-        """Compare per arm and token, one row each: the most likely next token without and with the arm, what became of the first, KL(base ‖ arm) in nats."""
+        """Compare arms with the base at each token: the likeliest next token without and with the arm, its effect on the former, KL(base ‖ arm) in nats."""
         return fetch(self.con, COMPARED)

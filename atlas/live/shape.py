@@ -1,4 +1,4 @@
-"""Tables of an answer that was kept, held to what an answer is: a stranger's file of experiments may have any under any name."""
+"""Checks that saved tables have the form of an answer: a file of experiments from a stranger may have any tables under any names."""
 
 from collections.abc import Mapping
 
@@ -20,17 +20,19 @@ OF_CORPUS = ("corpus", "document", "sequence", "position")
 NEEDED = {*OF_EXPERIMENT, *OF_CORPUS, "trace"}
 
 BESIDE = {"arm": {"is_as_base": "truth"}}
-"""Columns that an answer alone has."""
+"""Columns that only an answer has: table → column → kind of its values."""
 
 BELOW_ZERO = ("corpus_id", "document_id", "sequence_id", "position_id")
-"""So that no row is taken for one of the atlas's."""
+"""Ids that must be negative, so that no row is taken for one of the atlas's."""
 
 MOST_ROWS = {"arm": 1 + MOST_ARMS, "position": MOST_POSITIONS}
 
 
 def require_answer(con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table]) -> None:
-    """Raise AtlasError unless tables and columns are an answer's, of the types that the atlas's and the experiments' own tables have, of no more arms and
-    positions than are traced, with ids below zero, and of tokens that the atlas has.
+    """Raise AtlasError unless the tables have the form of an answer.
+
+    Tables and columns are those of an answer, with the types of the atlas's and the experiments' own tables. There are no more arms and positions than a trace
+    may have. Arms count from 0, ids of corpora, documents, sequences and positions are below zero, and the atlas has every token.
     """
     of_trace = {*OF_CORPUS, *(name for name, of in facts().filled_by.items() if of in ("trace", "attribution"))}
     if unknown := sorted(tables.keys() - {*OF_EXPERIMENT, *of_trace}):
@@ -71,7 +73,7 @@ def require_below_zero(name: str, table: pa.Table, ids: list[str]) -> None:
 
 
 def require_tokens(name: str, table: pa.Table, last: int) -> None:
-    """Raise AtlasError for a token that the atlas lacks: a join leaves its row out without a word, and what comes after it is taken for another position."""
+    """Raise AtlasError for a token that the atlas lacks: a join would drop its row silently, and the row after it would be taken for another position."""
     for column in (column for column in table.column_names if column.endswith(("token_id", "token_ids"))):
         ids = table[column]
         while not pa.types.is_integer(ids.type):
@@ -82,7 +84,7 @@ def require_tokens(name: str, table: pa.Table, last: int) -> None:
 
 
 def family(kind: pa.DataType) -> str:
-    """Name what values are, however many bytes they take."""
+    """Name the kind of values that a type holds, whatever their size in bytes."""
     of = pa.types
     if of.is_list(kind) or of.is_large_list(kind) or of.is_fixed_size_list(kind):
         return f"lists of {family(kind.value_type)}"

@@ -1,7 +1,7 @@
-"""Tables as Arrow streams in a file that a stranger may have sent: what is read takes no more memory than the stream is long.
+"""Tables as Arrow streams in a file that a stranger may have sent: reading a stream takes no more memory than its length.
 
-pyarrow expands compressed buffers to whatever size they claim, and some types (dictionaries, views, runs) let a few bytes stand for many. So a stream is
-read only if its messages are a schema of plain types and batches that are not compressed (Arrow columnar format, "Encapsulated message format").
+pyarrow expands compressed buffers to whatever size they claim, and some types (dictionaries, views, runs) let a few bytes stand for many. So a stream is read
+only if its messages are a schema of plain types and batches that are not compressed (Arrow columnar format, "Encapsulated message format").
 """
 
 import struct
@@ -11,10 +11,10 @@ import pyarrow as pa
 from schema.errors import AtlasError
 
 SCHEMA, RECORD_BATCH = 1, 3
-"""MessageHeader of Arrow's Message.fbs."""
+"""Values of MessageHeader in Arrow's Message.fbs."""
 
 HEADER_TYPE, HEADER, COMPRESSION = 1, 2, 3
-"""Places of fields in Message and RecordBatch."""
+"""Field numbers: two of Message, one of RecordBatch."""
 
 
 def stream_of(table: pa.Table) -> bytes:
@@ -25,7 +25,7 @@ def stream_of(table: pa.Table) -> bytes:
 
 
 def table_of(stream: bytes) -> pa.Table:
-    """Read a table. Raises AtlasError for what would be more in memory than in the stream, ArrowException or OSError for what is none."""
+    """Read a table from a stream. Raises AtlasError if it would take more memory than the stream has bytes, ArrowException or OSError if it is not a stream."""
     with pa.ipc.open_stream(stream) as reader:
         if strange := [f"{field.name} is of type {field.type}" for field in reader.schema if not is_plain(field.type)]:
             raise AtlasError(strange[0])
@@ -39,7 +39,7 @@ def table_of(stream: bytes) -> pa.Table:
 
 
 def is_plain(kind: pa.DataType) -> bool:
-    """Tell whether a value of the type takes the bytes that the stream has for it."""
+    """Tell whether a value of the type takes as many bytes in memory as in the stream."""
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return is_plain(kind.value_type)
     of = pa.types
@@ -47,7 +47,7 @@ def is_plain(kind: pa.DataType) -> bool:
 
 
 def require_plain(metadata: bytes) -> None:
-    """Raise AtlasError for a message that is neither a schema nor an uncompressed batch, by the flatbuffer that pyarrow reads too."""
+    """Raise AtlasError for a message that is neither a schema nor an uncompressed batch, according to the flatbuffer that pyarrow reads too."""
     try:
         message = struct.unpack_from("<I", metadata)[0]
         kind = metadata[field_place(metadata, message, HEADER_TYPE)]
@@ -61,7 +61,7 @@ def require_plain(metadata: bytes) -> None:
 
 
 def field_slot(metadata: bytes, table: int, field: int) -> int:
-    """Find where a field stands behind its table's start; 0 where it is not there."""
+    """Find the offset of a field from the start of its table; 0 if the field is absent."""
     own = table - struct.unpack_from("<i", metadata, table)[0]
     size = struct.unpack_from("<H", metadata, own)[0]
     found: int = struct.unpack_from("<H", metadata, own + 4 + 2 * field)[0] if 4 + 2 * field < size else 0

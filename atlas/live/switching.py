@@ -1,4 +1,4 @@
-"""Sub-updates of prompts switched off one at a time: does the score of one foretell what taking it away does?"""
+"""Sub-updates of prompts switched off one at a time: does a sub-update's score predict the effect of removing it?"""
 
 import json
 from collections.abc import Sequence
@@ -29,18 +29,18 @@ ORDER BY c.layer, c.sub_update_norm DESC, c.neuron
 
 
 MOST_LARGEST = 100
-"""Of a layer at a position, whose coefficients are kept."""
+"""Number of sub-updates of a layer and position whose coefficients are stored: the largest ones."""
 
 
 class SwitchOffResult:
-    """Prompts, and one arm for each sub-update that was switched off, at one token."""
+    """Result of switching off sub-updates: the prompts, and one arm for each sub-update that was switched off at one token."""
 
     def __init__(self, path: Path, tables: dict[str, pa.Table]) -> None:
         self.path, self.tables = path, tables
 
     @property
     def frame(self) -> pl.DataFrame:
-        """One row per sub-update, as it was asked for: what its score (raw and frozen norm) says, and what the answer's logit loses without it, in logits."""
+        """Sub-updates in the order requested, one row each: their score (raw and frozen norm), and what the answer's logit loses without them, in logits."""
         outcome, arm = (frame_of(self.tables[name]) for name in ("outcome", "arm_change"))
         base = outcome.filter(arm_id=0).select("prompt_id", pl.col("answer_logit").alias("base_logit"))
         return (
@@ -54,12 +54,15 @@ class SwitchOffResult:
         )
 
     def save(self, title: str, author: str | None = None) -> int:
-        """Keep it as an experiment beside the atlas, and return its number: `experiments.score_and_effect(number)` asks it. Raises AtlasError if it cannot."""
+        """Save the result as an experiment beside the atlas, and return its number for `experiments.score_and_effect(number)`.
+
+        Raises AtlasError if it cannot be written.
+        """
         return save_answer(self.path, self.tables, title, author)
 
 
 def switch_off_largest(live: "Live", prompts: Sequence[str], n: int, layers: Sequence[int] | None, index: int, progress: Progress) -> SwitchOffResult:
-    """Switch off the n sub-updates with the largest norm of each of the layers (all, for None), at a token of each prompt, there alone, one an arm."""
+    """Switch off the n sub-updates with the largest norm in each of the layers (None: all), at one token of each prompt alone, one sub-update per arm."""
     parts: list[dict[str, pl.DataFrame]] = []
     for prompt_id, text in enumerate(prompts):
         traced = live.trace(text, progress=progress)
@@ -80,7 +83,7 @@ def switch_off_largest(live: "Live", prompts: Sequence[str], n: int, layers: Seq
 
 
 def largest_neurons(traced: "LiveTrace", position_id: int, n: int, layers: Sequence[int] | None) -> list[Neuron]:
-    """List the neurons of the n largest sub-updates of each layer. Raises AtlasError for layers that do not exist, and for an n that is not kept."""
+    """List the neurons of the n largest sub-updates of each layer. Raises AtlasError for a layer that does not exist, or n outside 1 to MOST_LARGEST."""
     there = range(fetch(traced.con, "SELECT m.n_layers FROM model AS m").item())
     if not 1 <= n <= MOST_LARGEST:
         raise AtlasError(f"the {n} largest sub-updates of a layer were asked for; 1 to {MOST_LARGEST} can be")
@@ -91,7 +94,10 @@ def largest_neurons(traced: "LiveTrace", position_id: int, n: int, layers: Seque
 
 
 def fit_into_experiment(tables: dict[str, pa.Table], prompt_id: int, n_before: int, at: int, *, is_first: bool) -> dict[str, pl.DataFrame]:
-    """Fit an answer's rows into an experiment of several: arms are counted on, the base comes once, and what is of a prompt once for it."""
+    """Fit an answer's rows into an experiment of several answers.
+
+    Arms are numbered on from `n_before`. The base arm comes once, its outcomes and the rows of a prompt once for each prompt.
+    """
     found = {}
     for name in OF_EXPERIMENT:
         frame = frame_of(tables[name])
@@ -110,7 +116,7 @@ def fit_into_experiment(tables: dict[str, pa.Table], prompt_id: int, n_before: i
 
 
 def one_experiment(rows: pa.Table, asked: dict[str, object]) -> pa.Table:
-    """Make one experiment of several requests: from when the first began until the last was answered."""
+    """Make one experiment of several requests, from the start of the first to the end of the last, with `asked` added to its settings."""
     first, last = rows.to_pylist()[0], rows.to_pylist()[-1]
     settings = json.dumps(json.loads(first["settings"]) | asked)
     return pa.Table.from_pylist([first | {"finished_at": last["finished_at"], "settings": settings}], rows.schema)

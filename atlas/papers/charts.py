@@ -17,13 +17,13 @@ COLUMN, PAGE = 234, 486
 HEIGHT = 150
 
 PADDING = {"left": 3, "right": 3, "top": 3, "bottom": 3}
-"""Side by side: Streamlit takes no single number for all."""
+"""Padding of each side: Streamlit takes no single number for all."""
 
 FONT = "Liberation Sans, Arial, Helvetica, Source Sans, sans-serif"
-"""The renderer brings the first. One of the others is as wide or narrower, wherever a page is looked at: what is wider would be cut."""
+"""Fonts of a chart. The renderer has the first; any machine that shows a page has one of the others, as wide or narrower: wider text would be cut off."""
 
 PRINT = {"labelColor": "#000", "titleColor": "#000", "labelFont": FONT, "titleFont": FONT}
-"""As the renderer has them; said, because a page in dark dress puts its own in their place."""
+"""Colours and fonts as the renderer has them; set explicitly, because a page in dark mode puts its own in their place."""
 
 OKABE_ITO = ["#0072B2", "#D55E00", "#009E73", "#000000", "#CC79A7", "#56B4E9", "#E69F00"]
 """Okabe and Ito's palette without its yellow, which is too light for lines."""
@@ -35,11 +35,11 @@ DASHES: list[list[float]] = [[1, 0], [5, 2], [1.5, 1.5], [6, 2, 1.5, 2], [3, 3],
 MARKERS = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke"]
 
 SYMBOL, CHARACTER, AXIS = 20, 3.9, 42
-"""Widths in pt: a legend's symbol with the space about it, a character of 8 pt on average, and what the y axis takes."""
+"""Widths in pt: a legend's symbol with the space around it, a character at 8 pt on average, and the y axis."""
 
 
 def apply_print_theme(chart: Any, *, width: int, height: int) -> Any:
-    """Dress the chart for print, `width` × `height` pt all told."""
+    """Style the chart for print, `width` × `height` pt in all."""
     import altair as alt
 
     small = {"labelFontSize": 8, "titleFontSize": 8, "titleFontWeight": "normal", "labelLimit": 0, "titleLimit": 0, **PRINT}
@@ -53,7 +53,7 @@ def apply_print_theme(chart: Any, *, width: int, height: int) -> Any:
 
 
 def layer_axis() -> "alt.X":
-    """Build an axis of layers as whole numbers, every second or so where they would touch."""
+    """Build an axis of layers as whole numbers; labels are left out where they would touch."""
     import altair as alt
 
     return alt.X("layer:O", title="Layer (from 0)", axis=alt.Axis(labelAngle=0, labelOverlap="parity", labelSeparation=2, grid=False))
@@ -74,7 +74,7 @@ def y_axis(y: str, title: str, format: str, kind: str = "linear", *, is_from_zer
 
 
 def legend(names: Sequence[str], width: int, **options: Any) -> "alt.Legend":
-    """Build a legend in one row above the chart if the names fit there, else in rows of two: what is too wide would be cut."""
+    """Build a legend in one row above the chart if the names fit there, else in rows of two: a wider legend would be cut off."""
     import altair as alt
 
     room = sum(SYMBOL + CHARACTER * len(name) for name in names)
@@ -202,7 +202,7 @@ def boxes(frame: pl.DataFrame, *, low: str, q1: str, median: str, q3: str, high:
 
 
 def bars(frame: pl.DataFrame, *, x: str, y: str, y_title: str, series: str, order: Sequence[str], format: str = "~f", width: int = COLUMN) -> "alt.Chart":
-    """Draw bars side by side: a group for each text in `x`, in the frame's order and broken into lines at |, with a bar in it for each series."""
+    """Draw bars in groups: one for each text in `x`, in the frame's order, with a bar for each series. The names of groups are broken into lines at |."""
     import altair as alt
 
     groups = frame[x].unique(maintain_order=True).to_list()

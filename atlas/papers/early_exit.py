@@ -1,6 +1,6 @@
 """Early exit from the FFN's dominant sub-updates (Geva et al. 2022, section 6.2 and table 6), beside classifiers that learn when to stop.
 
-Every traced position is an example. Half of the sequences, drawn by seed, teach; the other half is predicted.
+Every traced position is an example. Half of the sequences, drawn by seed, are for training; the examples of the other half are predicted.
 A prediction at layer l is the top token at resid_post of l; exiting there saves the n_layers - 1 - l layers above.
 """
 
@@ -25,16 +25,16 @@ SEEDS = 5
 ONE_CORPUS = "SELECT o.corpus_id FROM one_corpus((SELECT list(DISTINCT t.corpus_id) FROM traced_position AS t), corpus := $corpus) AS o"
 
 Rule = Callable[[Examples, Examples], np.ndarray]
-"""What teaches, what is asked → layer of the exit of each that is asked, [n]."""
+"""Rule of early exit: (training examples, test examples) → exit layer of each test example, [n]."""
 
 
 def early_exit(a: "Atlas", corpus: int | None = None) -> pl.DataFrame:
-    """Measure the accuracy and layers saved of each rule, mean and standard deviation over SEEDS splits.
+    """Measure the accuracy and the layers saved of each rule: mean and standard deviation over SEEDS splits.
 
-    corpus: one corpus_id; None takes the only one that is traced. Columns: rule; clusters (what stands for the sub-updates: clusters of the values or of their
-    logits, null where the rule does not look at them); accuracy (share of predictions that are the model's final one); accuracy_std;
-    saved_layers; saved_layers_std; saved_share (of all layers); n_examples (predicted in a split).
-    Raises AtlasError if nothing is traced, or in one sequence alone, if several corpora are and none is named, or if the values were not clustered.
+    corpus: one corpus_id; None takes the only one that is traced.
+    Columns: rule; clusters (what stands for the sub-updates: clusters of the values or of their logits, null if the rule does not use them); accuracy (share of
+    predictions that are the model's final one); accuracy_std; saved_layers; saved_layers_std; saved_share (of all layers); n_examples (predicted in a split).
+    Raises AtlasError if nothing is traced, if only one sequence is, if several corpora are and none is named, or if the values were not clustered.
     """
     corpus = fetch_rows(a.con, ONE_CORPUS, {"corpus": corpus})[0][0]
     spaces = {space: read_examples(a, space, corpus) for space in CLUSTER_SPACES}
@@ -53,14 +53,14 @@ def row(name: str, space: str | None, rule: Rule, examples: Examples) -> dict[st
 
 
 def training_mask(examples: Examples, seed: int) -> np.ndarray:
-    """Choose which examples teach: those of half the sequences, [n]. Whole sequences, so that no text is on both sides."""
+    """Choose the training examples, those of half the sequences, as a mask, [n]. Sequences stay whole, so that no text is on both sides."""
     sequences = np.unique(examples.sequence)
     taught = np.random.default_rng(seed).permutation(sequences)[: len(sequences) // 2]
     return np.isin(examples.sequence, taught)
 
 
 def score(rule: Rule, examples: Examples, seed: int) -> tuple[float, float]:
-    """Measure the accuracy and mean layers saved of a rule that learns from one half."""
+    """Measure the accuracy and the mean layers saved of a rule that is trained on one half and tested on the other."""
     taught = training_mask(examples, seed)
     asked = examples.select_rows(~taught)
     exits = rule(examples.select_rows(taught), asked)
@@ -69,11 +69,12 @@ def score(rule: Rule, examples: Examples, seed: int) -> tuple[float, float]:
 
 
 def dominant_sub_updates(taught: Examples, asked: Examples, *, at_own_layer: bool = False) -> np.ndarray:
-    """Choose the exit layers by the paper's rule: exit at l when the clusters of the dominant values at l overlap more with the taught events that
-    saturate at l than with those of every later layer, both on average and at most.
+    """Choose the exit layers by the paper's rule.
 
-    An event's dominant values at l are compared, or, at_own_layer, those at the layer where it saturates. The paper can be read either way;
-    clusters seldom span layers, and the second reading then finds any text nearest to the events of the layer it is asked at.
+    An example exits at l if the clusters of its dominant values at l overlap more with the training events that saturate at l than with those that saturate at
+    any later layer, both on average and at most.
+    The overlap is with an event's dominant values at l, or, with at_own_layer, with those at the layer where the event saturates. The paper can be read either
+    way. Clusters seldom span layers, so that under the second reading any text is nearest to the events of the layer at which it is tested.
     """
     events = taught.select_rows(taught.is_event)
     at = events.saturation_layers
@@ -86,7 +87,7 @@ def dominant_sub_updates(taught: Examples, asked: Examples, *, at_own_layer: boo
 
 
 def overlap(asked: np.ndarray, events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the mean and largest number of clusters that each row of asked [n, k] shares with the rows of events [m, k]; 0 without events."""
+    """Compute the mean and the largest number of clusters that each row of asked [n, k] shares with the rows of events [m, k]; both are 0 without events."""
     if not len(events):
         return np.zeros(len(asked)), np.zeros(len(asked))
     n_clusters = int(max(asked.max(), events.max())) + 1

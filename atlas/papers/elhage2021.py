@@ -8,16 +8,16 @@ from atlas.papers.items import Item, Paper
 from atlas.papers.words import describe_count, number, percent
 
 COPIES = 0.5
-"""Ratio above which a head is counted as copying, and share of its skip-trigrams."""
+"""Least ratio of a head, and least share of copies among its skip-trigrams, to count as copying."""
 
 COMMONEST = 500
-"""Tokens whose followers are told in a sentence."""
+"""Number of commonest tokens that the sentence on bigrams is about; the row nearest to it is taken."""
 
 LEARNED, UNLEARNED = 0.5, 0.2
-"""Shares of the loss saved on tokens that come again: above the first a model is counted as predicting them, below the second as not yet."""
+"""Shares of the loss saved on repeated tokens: above the first a model counts as predicting them, below the second as not predicting them yet."""
 
 HEADS_BORN = {"induction": "induction", "previous": "previous token"}
-"""Columns of elhage2021_birth → what heads do."""
+"""Column of elhage2021_birth → the behaviour that it measures."""
 
 INDUCES = 0.3
 """Mean weight above which a head is counted as an induction head."""
@@ -43,7 +43,7 @@ def strongest(frame: pl.DataFrame) -> str:
 
 
 def induction_heads(frame: pl.DataFrame) -> str:
-    """Count the induction heads on the probe, and say what their circuits are."""
+    """Count the induction heads on the probe, and those of them with both ratios above 0; name the first."""
     found = frame.filter(pl.col("induction") > INDUCES)
     if found.is_empty():
         return f"no head looks there with more than {INDUCES} of its weight"
@@ -57,7 +57,7 @@ def induction_heads(frame: pl.DataFrame) -> str:
 
 
 def bigrams(frame: pl.DataFrame) -> str:
-    """Say for how many of the commonest tokens the direct path names the top follower, and how far it is from their followers."""
+    """Describe for which share of the commonest tokens the direct path names the top follower, and its KL divergence from their followers."""
     row = frame.sort((pl.col("n_tokens") - COMMONEST).abs(), maintain_order=True).row(0, named=True)
     return (
         f"of the {row['n_tokens']:,} commonest tokens' top followers {percent(row['top_share'], 0)}, {percent(row['top10_share'], 0)} in its top 10; "
@@ -72,7 +72,7 @@ def copying_shares(frame: pl.DataFrame) -> str:
 
 
 def term_falls(frame: pl.DataFrame) -> str:
-    """Describe what each kind of path takes off the loss of the first corpus, a layer's single heads alone in brackets."""
+    """Describe by how much each kind of path lowers the loss on the first corpus; the single heads of each layer alone are in brackets."""
     rows = frame.filter(corpus_id=frame["corpus_id"].min())
     falls = dict(rows.select("part", "fall").iter_rows())
     layers = ", ".join(f"of layer {layer} {fall:.2f}" for layer, fall in rows.drop_nulls("layer").select("layer", "fall").iter_rows())
@@ -84,7 +84,7 @@ def term_falls(frame: pl.DataFrame) -> str:
 
 
 def birth(frame: pl.DataFrame) -> str:
-    """Say between which checks the second block comes to cost less than half of the first, and what both heads do meanwhile."""
+    """Describe between which checks of the training the loss on the second block falls below half of that on the first, and how both heads change meanwhile."""
     half = frame.filter(pl.col("saved") > LEARNED)
     if half.is_empty():
         steps, saved, induction = (max(frame[column].to_list()) for column in ("step", "saved", "induction"))

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     import altair as alt
 
 EMBEDDINGS = {"uncentred": "uncentred", "token": "centred", "effective": "centred, as layers find them"}
-"""Of a token: embedding in a row of elhage2021_copying → its name in a legend."""
+"""Kind of token embedding in a row of elhage2021_copying → its name in a legend."""
 
 KINDS = {"k": "keys", "q": "queries", "v": "values"}
 
 
 def bigram(frame: pl.DataFrame) -> "alt.Chart":
-    """Draw both divergences for more and more of the commonest tokens, of the first corpus."""
+    """Draw both KL divergences over growing numbers of commonest tokens of the first corpus."""
     names = {"kl_direct": "direct path", "kl_unigram": "unigram"}
     first = frame.filter(corpus_id=frame["corpus_id"].min()).rename(names).with_columns(tokens=pl.format("{}", "n_tokens"))
     long = first.unpivot(index="tokens", on=list(names.values()), variable_name="path", value_name="nats")
@@ -52,13 +52,13 @@ def composition(frame: pl.DataFrame) -> "alt.LayerChart":
 
 
 def terms(frame: pl.DataFrame) -> "alt.Chart":
-    """Draw what each kind of path takes off the loss of the first corpus."""
+    """Draw by how much each kind of path lowers the loss on the first corpus."""
     shown = frame.filter(pl.col("corpus_id") == frame["corpus_id"].min(), pl.col("most_heads").is_not_null())
     return charts.ranked_bars(shown, y="part", x="fall", x_title="Loss lower by (nats)", format="~f")
 
 
 def birth(frame: pl.DataFrame) -> "alt.LayerChart":
-    """Draw what is learned in context, and the two heads that do it, over the steps of training."""
+    """Draw the share of the loss saved, and the weights of the induction head and the previous-token head, over the steps of training."""
     import altair as alt
 
     names = {"saved": "loss saved", "induction": "induction", "previous": "previous token"}
@@ -78,7 +78,7 @@ def birth(frame: pl.DataFrame) -> "alt.LayerChart":
 
 
 def induction(frame: pl.DataFrame) -> "alt.Chart":
-    """Draw what both circuits of a head could do, and how much of an induction head it is on random tokens."""
+    """Draw each head by the copying of its OV circuit and the matching of its QK circuit, coloured by its induction on random tokens."""
     import altair as alt
 
     ends = alt.Scale(domain=[-1, 1])

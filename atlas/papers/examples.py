@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from atlas.api import Atlas
 
 TRIGGERS = 3
-"""Of each key."""
+"""Triggers shown of each key."""
 
 KEYS = "SELECT n.layer, arg_min(n.neuron, md5(n.layer || ' ' || n.neuron)) AS neuron FROM neuron AS n GROUP BY n.layer ORDER BY n.layer"
 
@@ -23,7 +23,7 @@ FROM sequence_triggers(layer, neuron, n := {TRIGGERS}, corpus := $corpus) WHERE 
 
 
 def examples(a: "Atlas", *, corpus: int | None) -> pl.DataFrame:
-    """Find the first triggers of a key of each layer, one a sequence at most: layer, neuron and the columns of sequence_triggers; none of a dead key."""
+    """Find the strongest triggers of one key per layer, at most one a sequence: layer, neuron and the columns of sequence_triggers; no rows for a dead key."""
     found = [
         read_answer(a.con, "sequence_triggers", layer=layer, neuron=neuron, n=TRIGGERS, corpus=corpus)
         .select(pl.lit(layer).alias("layer"), pl.lit(neuron).alias("neuron"), pl.all())

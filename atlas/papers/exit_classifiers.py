@@ -1,6 +1,6 @@
 """Classifiers that learn at which layer to stop: the baselines of early exit (Geva et al. 2022, table 6).
 
-One logistic regression a layer, on standardised features of that layer; a layer that taught only one answer always gives it.
+One logistic regression a layer, on standardised features of that layer; if all its training examples have one class, it always predicts that class.
 """
 
 from collections.abc import Callable
@@ -10,14 +10,16 @@ import numpy as np
 from atlas.papers.traced_arrays import Examples
 
 STRENGTH = 0.01
-"""Inverse of the penalty's weight: scikit-learn's own 1.0 does not converge on so few examples. Of 1, 0.1 and 0.01 the one with the most accurate
-classifiers of states on the reference atlas, judged on the examples that table 6 reports: it favours these baselines, and no third set confirmed it."""
+"""Inverse of the penalty's weight: scikit-learn's own 1.0 does not converge on so few examples.
+
+Of 1, 0.1 and 0.01, this value has the most accurate classifiers of states on the reference atlas, judged on the examples that table 6 reports: it favours these
+baselines, and no third set confirmed it."""
 
 ITERATIONS = 1000
 
 
 def first_exit(wants: np.ndarray) -> np.ndarray:
-    """Find the first layer at which each example wants to stop, else the last: [n, L] bool → [n]."""
+    """Find the first layer at which each example wants to stop, or the last layer if it never does: [n, L] bool → [n]."""
     return np.where(wants.any(1), wants.argmax(1), wants.shape[1] - 1)
 
 
@@ -41,7 +43,8 @@ def exits(
 ) -> np.ndarray:
     """Find where each example exits: at the first layer whose classifier says that the prediction has saturated by then.
 
-    features: of a layer, [n, ·]. target: saturation layers and a layer → classes, of which those <= layer mean: stop.
+    features: function of examples, a layer and the number of clusters → [n, ·].
+    target: function of saturation layers and a layer → classes; a class <= layer means stop.
     """
     n_clusters = int(max(taught.clusters.max(), asked.clusters.max())) + 1
     wants = np.zeros(asked.after.shape, bool)
@@ -52,7 +55,7 @@ def exits(
 
 
 def predict_classes(known: np.ndarray, classes: np.ndarray, unknown: np.ndarray) -> np.ndarray:
-    """Predict the class of each unknown row [m, f], learned from known rows [n, f]."""
+    """Predict the class of each row of unknown [m, f] with a classifier fitted to the rows of known [n, f]."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -69,7 +72,7 @@ def predict_classes(known: np.ndarray, classes: np.ndarray, unknown: np.ndarray)
 
 
 def binary_target(saturated_at: np.ndarray, layer: int) -> np.ndarray:
-    """Label each example with one of two classes: the layer where it has saturated, one more where it has not."""
+    """Label each example with `layer` if it has saturated by then, else with the next layer."""
     return np.where(saturated_at <= layer, layer, layer + 1)
 
 

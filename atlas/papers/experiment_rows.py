@@ -1,4 +1,4 @@
-"""Rows of items that show experiments: of the one that is asked for, or of the last of its kind that is finished."""
+"""Rows of items that show experiments: of the one requested, or of the last finished one of its kind."""
 
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ WHERE p.experiment_id = {experiment:d} AND p.prompt_id = {prompt:d}
 
 
 def choose_experiment(a: "Atlas", kind: str, experiment: int | None) -> int:
-    """Choose the experiment that is asked for, or the last of the kind. Raises AtlasError where there is none of the kind."""
+    """Choose the experiment requested, or the last finished one of the kind. Raises AtlasError if there is none."""
     found = a.sql(LAST.format(kind=kind)).item() if experiment is None else experiment
     if found is None:
         raise AtlasError(f"no experiment of kind {kind} is finished: `atlas experiment {kind}` makes one")
@@ -39,8 +39,9 @@ def choose_experiment(a: "Atlas", kind: str, experiment: int | None) -> int:
 
 
 def trace_of(a: "Atlas", experiment: int | None = None, prompt: int | None = None) -> pl.DataFrame:
-    """Read causal_trace of one prompt at all sites, with columns site, experiment, prompt, text and answer; the prompt of the largest total effect if none is
-    asked for."""
+    """Read causal_trace of one prompt at all sites, with columns site, experiment, prompt, text and answer.
+
+    The default prompt is that with the largest total effect."""
     experiment = choose_experiment(a, "tracing", experiment)
     if prompt is None:
         widest = a.sql(WIDEST.format(experiment=experiment))

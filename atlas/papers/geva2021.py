@@ -14,7 +14,7 @@ UNSURE_KEYS = "triggers with a coefficient not above 0"
 
 
 def change(frame: pl.DataFrame) -> str:
-    """Describe the mean over the layers of figure 3's means, the paper's and that at the floor."""
+    """Describe figure 3 for each removed token, averaged over the layers: the paper's mean change, and the mean change at the floor."""
     found = frame.group_by("removed").agg(pl.col("mean_change").mean(), pl.col("floored_change").mean()).sort("mean_change")
     return "; ".join(f"{removed} token {percent(mean)}, at the floor {percent(floored)}" for removed, mean, floored in found.iter_rows())
 

@@ -19,14 +19,14 @@ def fig2(frame: pl.DataFrame) -> "alt.Chart":
 
 
 def fig3(frame: pl.DataFrame) -> "alt.LayerChart":
-    """Change of the coefficient by removed token."""
+    """Draw the change of the coefficient by removed token."""
     order = [f"{which} token" for which in ("first", "last", "random")]
     shown = frame.with_columns(pl.format("{} token", "removed").alias("removed"))
     return charts.lines(shown, y="mean_change", y_title="Mean change of coefficient", series="removed", order=order, format="%")
 
 
 def fig4(frame: pl.DataFrame) -> "alt.LayerChart":
-    """Draw the agreement rate; chance is too small to show, and stands in the caption."""
+    """Draw the agreement rate; chance is too small to show, and is given in the caption."""
     return charts.lines(frame, y="agreement_rate", y_title="Agreement rate", format="~%")
 
 
@@ -46,7 +46,7 @@ def fig6(frame: pl.DataFrame) -> "alt.LayerChart":
 
 
 def top_values(frame: pl.DataFrame) -> "alt.Chart":
-    """Draw how many of the surest values lie in each layer, by whether a trigger is followed by their token."""
+    """Draw the number of values with the largest maximum probability in each layer, by whether their top token follows a trigger."""
     counted = frame.group_by("layer").agg(followed=(pl.col("n_followed") > 0).sum(), never=(pl.col("n_followed") == 0).sum())
     parts = {"followed": "token follows a trigger", "never": "follows none"}
     return charts.stacked_bars(charts.every_layer(counted), parts=parts, y_title="Values", colors=[charts.VIRIDIS[1], charts.VIRIDIS[3]])

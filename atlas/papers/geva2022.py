@@ -23,7 +23,7 @@ def table4_events(frame: pl.DataFrame) -> str:
 
 
 def table4_input(frame: pl.DataFrame) -> str:
-    """Describe what eliminations take down; empty where there are none."""
+    """Describe how many eliminations remove the input token from the top; '' if there are none."""
     eliminations = frame.filter(event="elimination", selection="dominant")
     return f" {input_eliminations(eliminations, 'n_events', 'n_input_token')}" if eliminations.height else ""
 
@@ -224,7 +224,10 @@ BAGS = (
 
 
 def describe_suppression(frame: pl.DataFrame) -> str:
-    """Describe how far shares fall, relatively and in points with their intervals, and what that costs; random controls have no place in a sentence."""
+    """Describe each arm: the relative change of its share over 0.5, the interval of the change in points, and its perplexity.
+
+    Random controls get no entry of their own.
+    """
     base = frame.filter(role="base")
     if base.is_empty():
         return "the base arm is missing"

@@ -22,7 +22,7 @@ SUBJECTS = {"value": "values", "random_vector": "random|vectors", "ffn_update": 
 
 
 def concepts(frame: pl.DataFrame) -> "alt.Chart":
-    """Draw the shares of tokens by kind of concept, for values and what they are compared with."""
+    """Draw the shares of tokens by kind of concept, for values, random vectors and FFN updates."""
     shown = frame.with_columns(pl.col("subject").replace_strict(SUBJECTS))
     return charts.stacked_bars(shown, x="subject", parts={part: part for part in CONCEPTS[:-1]}, y_title="Tokens", is_share=True)
 
@@ -33,7 +33,7 @@ def fig2(frame: pl.DataFrame) -> "alt.Chart":
 
 
 def dominant_share(frame: pl.DataFrame) -> "alt.LayerChart":
-    """Share of the dominant sub-updates in the summed length."""
+    """Draw the share of the dominant sub-updates in the summed length."""
     names = {"max_share": "largest", "mean_share": "mean", "min_share": "smallest"}
     return charts.column_lines(frame, names, y_title="Share of summed length", format="~%")
 
@@ -78,16 +78,16 @@ def extreme_clusters(frame: pl.DataFrame) -> "alt.Chart":
 
 
 def value_groups(frame: pl.DataFrame) -> "alt.Chart":
-    """Share of each group in the extreme sub-updates."""
+    """Draw the share of each group in the extreme sub-updates."""
     return charts.ranked_bars(frame, y="value_group", x="updates_share", x_title="Share of extreme sub-updates", format="~%")
 
 
 ARMS = {"base": "base", "treatment": "concept", "positive_control": "positive control", "random_control": "random values"}
-"""Role of an arm → its series; other methods go by their names."""
+"""Role of an arm → name of its series; arms of the role baseline go by their own names."""
 
 
 def table5(frame: pl.DataFrame) -> "alt.LayerChart":
-    """Share of continuations that are over against perplexity; a bar is the difference's interval, about the base's share."""
+    """Draw the share of continuations over 0.5 against perplexity; a bar is the interval of the difference, placed around the base's share."""
     import altair as alt
 
     over = frame.filter(role="base")["over"]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 SOURCES = {"subject": "subject", "non_subject": "other tokens", "last": "itself"}
-"""Of a row → its name in a legend."""
+"""Sources in a row → their name in a legend."""
 
 
 def curves(frame: pl.DataFrame) -> "alt.LayerChart":
@@ -24,7 +24,7 @@ def curves(frame: pl.DataFrame) -> "alt.LayerChart":
 
 
 def deepest(frame: pl.DataFrame) -> str:
-    """Describe the largest fall of each source."""
+    """Describe the largest fall for each kind of source, and its layer."""
     found = frame.sort("change").unique("sources", keep="first", maintain_order=True)
     return "; ".join(f"{SOURCES[row['sources']]} {row['change']:+.0%} at layer {row['layer']}" for row in found.rows(named=True))
 

@@ -1,4 +1,4 @@
-"""What an item of a paper is: the question that gives its rows, and how they are printed, drawn and captioned."""
+"""Items of papers: the question that gives an item's rows, and how these are printed, drawn and captioned."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,12 +20,13 @@ Words = Callable[[pl.DataFrame], str]
 class Item:
     """One figure or table.
 
-    `name` is that of the files and the label, and of the question unless `question` is given; `place` where the paper has it. `needs` are keys of
-    atlas/papers/needs.py. `caption` says what is shown, `n` over how many of what, both as plain text from the rows; `exclusions` what was left out.
-    `columns` are those that are printed, with their headings; CSV and Parquet hold all. `headline` is what the paper reports and `ours` the same
-    from the rows; `model` is what it reports that of, where that is not the paper's. `assumes_relu`: the paper's definition rests on coefficients that are
-    zero or above. `fixed` are arguments of the question.
-    `compute` gives the rows where SQL cannot, from arguments that are among `accepts`; `title` and `source` then stand for the question's title and SQL.
+    `name`: name of the files and the label, and of the question unless `question` is given. `place`: place in the paper. `needs`: keys of NEEDS in
+    atlas/papers/needs.py.
+    `caption` says what is shown, `n` over how many of what: both make plain text from the rows. `exclusions`: what was left out.
+    `columns`: the columns that are printed, with their headings; CSV and Parquet have all.
+    `headline`: what the paper reports. `ours`: the same from the rows. `model`: the model of the headline, if it is not the paper's.
+    `assumes_relu`: the paper's definition rests on coefficients of zero or above. `fixed`: arguments of the question.
+    `compute` gives the rows if SQL cannot, from arguments that are among `accepts`; `title` and `source` then replace the question's title and SQL.
     """
 
     name: str
@@ -50,7 +51,7 @@ class Item:
 
     @property
     def resolved_question(self) -> Question | None:
-        """The question that gives the rows; None where `compute` does."""
+        """The question that gives the rows; None if `compute` gives them."""
         return None if self.compute else question(self.question or self.name)
 
     @property
@@ -59,16 +60,16 @@ class Item:
 
     @property
     def sql(self) -> str:
-        """The SQL of its question, or what stands for it."""
+        """The SQL of the item's question, or the item's `source` in its place."""
         return self.source or (self.resolved_question.sql if self.resolved_question else "")
 
     @property
     def is_of_one_text(self) -> bool:
-        """Whether its rows are of one corpus, which must be named where several have any."""
+        """Whether the item's rows are of one corpus, which must be named if several corpora have rows."""
         return "corpus" in self.accepts or "one_corpus" in relations(self.sql)
 
     def arguments(self, choices: Mapping[str, object]) -> dict[str, object]:
-        """Collect every argument by name: what is fixed, what is chosen as far as it is taken, and the question's defaults."""
+        """Collect every argument by name: the fixed ones, those of `choices` that the item takes, and the question's defaults."""
         defaults = {p.name: p.default_value for p in self.resolved_question.parameters} if self.resolved_question else dict.fromkeys(self.accepts)
         return {**defaults, **{name: value for name, value in choices.items() if name in defaults}, **self.fixed}
 
@@ -80,7 +81,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper's items in the order it has them; `authors` and `model` as headlines name them, `model_note` a sentence on that model.
+    """A paper, with its items in the paper's order. `authors`, `model`: names used in headlines. `model_note`: a sentence on that model.
 
     `counts_from_one`: the paper's first layer is 1.
     """
@@ -95,16 +96,16 @@ class Paper:
 
     @property
     def note(self) -> str:
-        """What its numbers are of, and how it counts layers."""
+        """Note on the paper: which model its numbers are of, and how it counts layers."""
         counts = " The paper counts layers from 1; here they count from 0." if self.counts_from_one else ""
         return f"{self.model}: {self.model_note}{counts}"
 
 
 @dataclass(frozen=True)
 class RenderedItem:
-    """What became of an item: its rows and files, or the `reason` there are none; `is_failure` if that is no fault of the atlas's contents.
+    """Result of making an item: its rows and files, or the `reason` that there are none.
 
-    `source` is the provenance of its files.
+    `is_failure`: the reason is an error, not a lack in the atlas's contents. `source` is the provenance of the item's files.
     """
 
     item: Item

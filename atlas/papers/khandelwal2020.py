@@ -1,6 +1,6 @@
 """The items of nearest-neighbour language models (Khandelwal et al. 2020), in the paper's order.
 
-Its table 5 compares sites that keys may be taken from; a key here is of one site (schema/key_files.py).
+The paper's table 5, which compares sites that keys may be taken from, is left out: all keys here are of one site (schema/key_files.py).
 """
 
 from dataclasses import replace
@@ -35,7 +35,7 @@ def both_splits(frame: pl.DataFrame) -> str:
 
 
 def of_store(frame: pl.DataFrame) -> str:
-    """Say how large the store is, and whether the model has learned its text."""
+    """Describe the store: its number of entries, whether the model was trained on its text, and how often the test queries had been scored before."""
     row = frame.row(0, named=True)
     trained = {True: ", text that the model was trained on", False: ", text that the model was not trained on", None: ""}[row["is_training_text"]]
     seen = f" The test queries had been scored {row['n_earlier_tests']} times before against these entries." if row["n_earlier_tests"] else ""
@@ -47,14 +47,14 @@ def by_k(frame: pl.DataFrame) -> str:
 
 
 def best_weight(frame: pl.DataFrame) -> str:
-    """Describe the best λ for all queries and for those that are no near-copies, with its perplexity and that of the model alone."""
+    """Describe the best λ for all queries and for those that are not near-copies, each with its perplexity, and the perplexity of the model alone."""
     best = {name: frame.drop_nulls(name).sort(name, "weight") for name in charts.QUERIES}
     found = [f"{charts.QUERIES[name]} {rows['weight'][0]:.2f} ({perplexity(rows[name][0])})" for name, rows in best.items() if rows.height]
     return f"best λ of {', '.join(found)}; the model alone {perplexity(frame.filter(weight=0.0)['perplexity'].item())}"
 
 
 def of_mixtures(frame: pl.DataFrame) -> str:
-    """Give each mixture's perplexity of the test queries, with the λ that is best for the tune queries."""
+    """Describe each mixture: its perplexity over the test queries, with the λ that is best for the tune queries."""
     rows = frame.filter("is_chosen").select("mixture", "test_perplexity", "weight").iter_rows()
     return f"test: {', '.join(f'{mixture} {perplexity(value)} (λ {weight:.2f})' for mixture, value, weight in rows)}"
 
@@ -64,7 +64,7 @@ def queries(frame: pl.DataFrame) -> str:
 
 
 def of_retrieval(item: Item) -> Item:
-    """Give the item the rows, title and SQL of the question of its name, which asks about one retrieval."""
+    """Return the item with the rows, title and SQL of the question that has its name, which asks about one retrieval."""
     of = question(item.name)
     return replace(item, compute=partial(read_retrieval_rows, question=item.name), accepts=("retrieval",), title=of.title, source=of.sql)
 

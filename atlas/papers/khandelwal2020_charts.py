@@ -23,12 +23,12 @@ def neighbours(frame: pl.DataFrame) -> "alt.LayerChart":
 
 
 def weights(frame: pl.DataFrame) -> "alt.LayerChart":
-    """Draw perplexity over λ, without a point where a mixture gives a token nothing."""
+    """Draw perplexity over λ, leaving out any λ at which a mixture gives some token no probability."""
     return draw_query_lines(frame, "weight", weight_axis())
 
 
 def draw_query_lines(frame: pl.DataFrame, over: str, x: "alt.X") -> "alt.LayerChart":
-    """Draw a line for all queries, and one for those that are no near-copies."""
+    """Draw a line for all queries, and one for those that are not near-copies."""
     long = frame.select(over, *QUERIES).rename(QUERIES).unpivot(index=over, variable_name="queries", value_name="perplexity")
     return perplexities(long, "queries", list(QUERIES.values()), x)
 

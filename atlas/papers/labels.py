@@ -6,10 +6,10 @@ from itertools import accumulate
 from atlas.export.visible import visible_text
 
 LONGEST = 24
-"""Characters of a label; the table has the whole text."""
+"""Most characters of a label; the table has the whole text."""
 
 READ = 4 * LONGEST
-"""Characters of a text that are looked at for one."""
+"""Characters of a text that are examined for one label."""
 
 ELLIPSIS = "…"
 
@@ -21,7 +21,7 @@ SAFE = (
 """Code points that Liberation Sans and its kin have. Others would print as a blank or a box."""
 
 MARKS = {"␣": "\u00b7", "↵": "\\n", "→": "\\t"}
-"""What stands for the marks of visible_text: a middle dot for a space."""
+"""Replacements for the marks of visible_text, such as a middle dot for a space."""
 
 
 def label(text: str) -> str:
@@ -35,7 +35,7 @@ def labels(texts: Iterable[str]) -> str:
 
 
 def parts(text: str) -> list[str]:
-    """List what stands for each character; none of these is ever cut within."""
+    """List the part of a label for each character; a part is never cut in the middle."""
     return [character_label(c) for c in visible_text(text)]
 
 

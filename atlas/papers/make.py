@@ -1,4 +1,4 @@
-"""Make an item: its rows, the words around them, where they come from, and the bytes of its tables. Nothing is written here."""
+"""Making of an item: its rows, the words around them, their provenance, and the bytes of its tables. No file is written here."""
 
 import time
 from collections.abc import Mapping
@@ -18,17 +18,17 @@ from atlas.papers.printed import active_of, caption, cut_note, printed_table, se
 from schema.errors import AtlasError
 
 TABLE_FORMATS = {"tex": "latex", "md": "markdown", "csv": "csv", "parquet": "parquet"}
-"""Suffix → format."""
+"""Suffix of a file → format of its table."""
 
 WHOLE = {"csv", "parquet"}
 """Formats that hold every column and row; the others hold what is printed."""
 
 Choices = Mapping[str, object]
-"""What the caller chooses for all items: `corpus` (None for all), `threshold`. An item takes those that its question has."""
+"""Choices of the caller for all items: `corpus` (None for all), `threshold`. An item takes those that its question has as parameters."""
 
 
 def make_item(a: Atlas, item: Item, choices: Choices) -> RenderedItem:
-    """Make the item without files, or give the reason that there is none."""
+    """Make the item, without files; if there are no rows, give the reason."""
     start = time.monotonic()
     reason = describe_unmet_need(a.con, str(a.path), item.needs, choices.get("corpus"))
     others = describe_left_out(a.con, item.resolved_question.catalog) if item.resolved_question else ""
@@ -60,7 +60,7 @@ def make_item(a: Atlas, item: Item, choices: Choices) -> RenderedItem:
 
 
 def name_text(a: Atlas, item: Item, choices: Choices) -> Choices:
-    """Choose the corpus if none is chosen and only one of several has what the item needs, so that caption and provenance are of that one."""
+    """Choose the corpus if none is chosen and only one of several has what the item needs, so that caption and provenance name that one."""
     if choices.get("corpus") is not None or not item.is_of_one_text:
         return choices
     corpora = [corpus for (corpus,) in fetch_rows(a.con, "SELECT c.corpus_id FROM corpus AS c")]

@@ -28,7 +28,7 @@ def one_prompt(frame: pl.DataFrame) -> str:
 
 
 def windows(frame: pl.DataFrame) -> str:
-    """Say how many layers are put back together."""
+    """Describe, for each site, how many layers are restored together."""
     found = frame.select("site", "window_layers").unique().sort("site").rows()
     return f"Layers put back together: {', '.join(f'{site} {n}' for site, n in found)}."
 

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     import altair as alt
 
 DIVERGING = ["#0072B2", "#FFFFFF", "#D55E00"]
-"""Below 0, 0, above: the darker, the further."""
+"""Colours for below 0, 0 and above 0: the darker, the further from 0."""
 
 NAMES = {"resid_post": "state", "attn_out": "attention", "ffn_out": "FFN"}
 
 ROW, GAP, AROUND = 11, 0.8, 88
-"""Height of a row in pt; the gap between sites, in columns; what axis, legend and names of sites take, in pt."""
+"""Height of a row in pt; the gap between sites, in columns; the height of axis, legend and names of sites, in pt."""
 
 
 def trace(frame: pl.DataFrame) -> "alt.LayerChart":
-    """Draw the effects at every token of the prompt, those of the subject with *."""
+    """Draw the effects at every token of the prompt; the subject's tokens are marked with *."""
     tokens = frame.unique("index").sort("index")
     names = [label(token) + ("*" if role.startswith("subject") else "") for token, role in tokens.select("token", "role").rows()]
     rows = {index: row for row, index in enumerate(tokens["index"].to_list())}
@@ -44,7 +44,10 @@ def names_of_role(role: str) -> str:
 
 
 def heat_map(frame: pl.DataFrame, names: Sequence[str], title: str) -> "alt.LayerChart":
-    """Draw columns row (from 0), site, layer and effect in one view, each site with its own stretch of the x axis: views side by side have no set width."""
+    """Draw a heat map of the columns row (from 0), site, layer and effect in one view.
+
+    Each site has its own stretch of the x axis, because the width of views side by side cannot be set.
+    """
     import altair as alt
 
     # another cell cannot be placed, or has no colour
@@ -83,7 +86,7 @@ def columns_of(layers: Sequence[int]) -> dict[int, int]:
 
 
 def layer_ticks(layers: Sequence[int], n_sites: int, step: float) -> "alt.Axis":
-    """Put ticks under the middle of columns: all of few layers, some of many."""
+    """Put ticks under the middle of columns: under all of few layers, and at regular steps, at most 10 for each site, of many."""
     import altair as alt
 
     every = max(1, -(-len(layers) // 10))

@@ -1,4 +1,4 @@
-"""What an item must find in an atlas, and the command that puts it there."""
+"""Needs of items: rows that an item must find in an atlas, and the command that adds them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -20,8 +20,10 @@ KNOWN = '"Everybody knows that the capital of France is the city of" --answer " 
 
 @dataclass(frozen=True)
 class Need:
-    """`rows` are rows that the atlas must have, of the corpus $corpus where that is given, `of_corpus` how that is said; '' where rows are of no corpus.
-    `kind` is the pass that makes them, None for none."""
+    """Rows that the atlas must have for an item.
+
+    `rows`: SQL that finds them, of the corpus $corpus if that is given. `of_corpus`: words that name the corpus in a message; '' if the rows are of no corpus.
+    `kind`: the pass that makes the rows, None if no pass does."""
 
     what: str
     rows: str
@@ -31,7 +33,7 @@ class Need:
 
 
 def run_need(name: str) -> Need:
-    """Build the need of a finished run of a pass."""
+    """Build the need for a finished run of a pass."""
     kinds = ", ".join(f"'{kind}'" for kind in sorted(kinds_of(name)))
     rows = f"FROM run WHERE kind IN ({kinds}) AND status = 'finished' AND ($corpus IS NULL OR corpus_id IS NULL OR corpus_id = $corpus)"
     return Need(name, rows, command(name, "{path}"), name)
@@ -52,7 +54,7 @@ RAW_TOPS = Need(
 
 
 def experiment_need(kind: str, asked: str = "--facts") -> Need:
-    """Build the need of a finished experiment of a kind; `asked` is what its command is given."""
+    """Build the need for a finished experiment of a kind. asked: the arguments of the command that makes one."""
     rows = f"FROM experiments.experiment WHERE kind = '{kind}' AND status = 'finished' AND ($corpus IS NULL OR $corpus IS NOT NULL)"
     return Need(f"finished experiment of kind {kind}", rows, f"atlas experiment {kind} {asked} --db {{path}}", of_corpus="")
 
@@ -114,5 +116,5 @@ def describe_unmet_need(con: duckdb.DuckDBPyConnection, path: str, needs: Iterab
 
 
 def kinds(needs: Iterable[str]) -> set[str]:
-    """Collect the kinds of run that rows with these needs rest on; weights always."""
+    """Collect the kinds of run that make the rows of these needs; weights are always included."""
     return {kind for name in ("weights", *needs) if (of := NEEDS[name].kind) for kind in kinds_of(of)}

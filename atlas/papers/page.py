@@ -1,4 +1,4 @@
-"""index.html: every item of a paper on one page that needs no network, tokens shown as text and nothing else."""
+"""index.html: every item of a paper on one page that needs no network; tokens appear as text only."""
 
 import base64
 import re
@@ -13,14 +13,14 @@ from atlas.papers.items import Paper, RenderedItem
 from atlas.papers.printed import comparison, cut_note, printed_table
 
 ARTICLE = re.compile(r'<article id="(\w+)">(.*?)</article>', re.DOTALL)
-"""Of text in it, every < is escaped."""
+"""Pattern of one paper's article. In its text, every < is escaped."""
 
 DRAWN_WIDTH = {234: 468, 486: 816}
-"""Widths of a figure in pt and, on the page, in px."""
+"""Width of a figure in pt → its width on the page in px."""
 
 
 def page(paper: Paper, made: Sequence[RenderedItem], atlas_name: str, setting: str, out: Path, former: str = "") -> str:
-    """Build the whole file, UTF-8. Links are relative to the folder `out`. Of `former`, the page that is there already, the other papers are kept."""
+    """Build the whole page, in UTF-8. Links are relative to the folder `out`. former: the page already there, whose articles on other papers are kept."""
     style = (files("atlas.papers") / "page.css").read_text(encoding="utf-8")
     head = f'<meta charset="utf-8">\n<meta name="viewport" content="width=device-width">\n<title>Figures and tables</title>\n<style>\n{style}</style>'
     articles = {**dict(ARTICLE.findall(former)), paper.name: article(paper, made, atlas_name, setting, out)}
@@ -29,7 +29,7 @@ def page(paper: Paper, made: Sequence[RenderedItem], atlas_name: str, setting: s
 
 
 def article(paper: Paper, made: Sequence[RenderedItem], atlas_name: str, setting: str, out: Path) -> str:
-    """Build what the page says of one paper."""
+    """Build the article on one paper."""
     head = [f"<h1>{text(paper.citation)}</h1>", f'<p class="dim">From {text(atlas_name)}. {text(setting)}</p>', f'<p class="dim">{text(paper.note)}</p>']
     return "\n".join(["", *head, contents(made), *(section(paper, m, out) for m in made), ""])
 
@@ -62,7 +62,7 @@ def item_parts(paper: Paper, m: RenderedItem, out: Path) -> list[str]:
 
 
 def figure(m: RenderedItem) -> str:
-    """Embed the drawing in the page as an image of its own, so that the ids of two drawings cannot meet; without a drawing, give the caption alone."""
+    """Embed the drawing in the page as a separate image, so that the ids of two drawings cannot clash; without a drawing, return the caption alone."""
     if "svg" not in m.files:
         return f"<p>{text(m.caption)}</p>"
     svg = m.files["svg"].read_bytes()

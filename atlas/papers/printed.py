@@ -1,4 +1,4 @@
-"""What of an item is printed: the columns under their headings, the first rows, and the words around them."""
+"""Printed form of an item: the columns under their headings, the first rows, and the words around them."""
 
 from collections.abc import Mapping
 
@@ -12,10 +12,10 @@ from atlas.notes import note_small_counts
 from atlas.papers.items import Item, Paper
 
 ROWS = 40
-"""A printed table has no more; CSV and Parquet hold all."""
+"""Most rows of a printed table; CSV and Parquet have all."""
 
 TEXT = 28
-"""Characters of a printed cell, so that a table keeps within a page."""
+"""Most characters of a printed cell, so that a table fits on a page."""
 
 TEXTS = """
 SELECT c.name, c.split, c.n_positions, s.skip_first, s.distinct_tokens
@@ -26,7 +26,7 @@ ORDER BY c.corpus_id
 """
 
 TAILS = {*LEFT_CROPPED, "example"}
-"""Columns of which the end is kept."""
+"""Columns whose long text is cut at the start, so that its end is shown."""
 
 
 def printed_table(frame: pl.DataFrame, item: Item) -> pl.DataFrame:
@@ -37,7 +37,7 @@ def printed_table(frame: pl.DataFrame, item: Item) -> pl.DataFrame:
 
 
 def shorten_cells(cells: pl.Series, *, at_start: bool) -> pl.Series:
-    """Shorten cells: text as it is or cut; of a list its members, each with its hidden characters visible, joined and cut."""
+    """Shorten cells that are text or lists. The members of a list are first joined, each with its hidden characters visible."""
 
     def one(cell: object) -> object:
         text = cell if isinstance(cell, str) else display(cell) if isinstance(cell, list) else None
@@ -49,10 +49,10 @@ def shorten_cells(cells: pl.Series, *, at_start: bool) -> pl.Series:
 
 
 def caption(frame: pl.DataFrame, item: Item, arguments: Mapping[str, object], setting: str, active: str, others: str = "") -> str:
-    """Word what is shown, with which arguments, over how many, of which model and text.
+    """Word the caption: what is shown, with which arguments, over how many, of which model and text.
 
-    It also says what active means in this model, for definitions that rest on ReLU; whether any row averages over few; and `others`, what is left out of
-    the file beside the atlas that is asked.
+    It also says what active means in this model, for definitions that rest on ReLU; whether any row averages over few; and `others`: what is left out of the
+    file beside the atlas that the question reads.
     """
     given = ", ".join(f"{name} = {value}" for name, value in arguments.items() if value is not None and name != "corpus")
     said = f"Note: {note}" if item.resolved_question and (note := note_small_counts(item.resolved_question, frame)) else ""
@@ -84,14 +84,14 @@ def setting_of(con: duckdb.DuckDBPyConnection, corpus: object) -> str:
 
 
 def sweep_of(text: Mapping[str, object]) -> str:
-    """Say how the sweep of a text differs from the papers', which leave out nothing; empty where it does not."""
+    """Describe how the sweep of a text differs from the papers', which leave out nothing; '' if it does not differ."""
     first = f", triggers and statistics from index {text['skip_first']} of each sequence on" if text["skip_first"] else ""
     same = f", of triggers with the same last {text['distinct_tokens']} tokens the best alone" if text["distinct_tokens"] else ""
     return first + same
 
 
 def comparison(frame: pl.DataFrame, item: Item, paper: Paper) -> list[str]:
-    """Give the paper's figure, marked as theirs, and ours; nothing where the paper gives none."""
+    """Return the paper's figure, marked as the paper's, and ours; [] if the paper gives none."""
     if item.headline is None:
         return []
     theirs = f"{paper.authors} report, for {item.model or paper.model}: {item.headline}"

@@ -1,5 +1,6 @@
-"""The items of papers that look for labels and parse trees in states, and for relations in attention: Hewitt and Liang 2019, Hewitt and Manning 2019,
-Voita and Titov 2020, Clark et al. 2019.
+"""Items of papers that probe states for labels and parse trees, and attention for relations.
+
+The papers: Hewitt and Liang 2019, Hewitt and Manning 2019, Voita and Titov 2020, Clark et al. 2019.
 """
 
 import polars as pl
@@ -19,7 +20,7 @@ def place(row: dict) -> str:
 
 
 def selectivity(frame: pl.DataFrame) -> str:
-    """Describe the embedding, the most accurate state and the most selective one, and how accurate the type alone is."""
+    """Describe the embedding, the most accurate state and the most selective one, and the accuracy of the type alone."""
     rows = charts.last_run(frame)
     accurate, selective = (rows.sort(column, descending=True, maintain_order=True).row(0, named=True) for column in ("accuracy", "selectivity"))
     named = {"embedding": rows.row(0, named=True), place(accurate): accurate, place(selective): selective}
@@ -43,7 +44,7 @@ def codes(frame: pl.DataFrame) -> str:
 
 
 def trees(frame: pl.DataFrame) -> str:
-    """Describe the UUAS of a chain, the embedding, the best untrained state and the best state, and how often the best finds the root."""
+    """Describe the UUAS of a chain, the embedding, the best untrained state and the best state, and how often the best state finds the root."""
     rows = charts.last_run(frame)
     best = rows.sort("uuas", descending=True, maintain_order=True).row(0, named=True)
     first = rows.row(0, named=True)
@@ -55,13 +56,13 @@ def trees(frame: pl.DataFrame) -> str:
 
 
 def by_rank(frame: pl.DataFrame) -> str:
-    """Give the UUAS by rank of the place that is best at any rank."""
+    """Describe the UUAS at each rank, for the layer and site with the largest UUAS at any rank."""
     rows = charts.best_place(frame)
     return f"{place(rows.row(0, named=True))}: {', '.join(f'rank {rank} {percent(uuas)}' for rank, uuas in rows.select('rank', 'uuas').iter_rows())}"
 
 
 def relations(frame: pl.DataFrame) -> str:
-    """Describe all relations, and the three that a head follows furthest above the best offset."""
+    """Describe the three relations that a head follows furthest above the best offset, and all relations together."""
     rows = charts.last_run(frame)
     every, one = rows.filter(relation="any"), rows.filter(pl.col("relation") != "any")
     shown = [*one.sort("gain", descending=True, maintain_order=True).head(3).iter_rows(named=True), *every.iter_rows(named=True)]

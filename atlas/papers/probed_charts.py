@@ -1,4 +1,4 @@
-"""Charts of what is looked for in states and in attention, each from the rows of its question; of several runs the last is drawn."""
+"""Charts of probes of states and of relations in attention, each from the rows of its question; of several runs the last is drawn."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ ACCURACIES = {"accuracy": "labels", "control_accuracy": "control", "untrained_ac
 CODES = {"kilobits": "labels", "control_kilobits": "control"}
 TREES = {"uuas": "model", "untrained_uuas": "untrained", "chain_uuas": "chain"}
 MOST = 12
-"""Relations in a figure."""
+"""Most relations in a figure."""
 
 
 def last_run(frame: pl.DataFrame) -> pl.DataFrame:
@@ -21,7 +21,7 @@ def last_run(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def best_place(frame: pl.DataFrame, column: str = "uuas") -> pl.DataFrame:
-    """Select the rows of the layer and site with the largest value."""
+    """Select the rows of the layer and site with the largest value of `column` in the last run."""
     rows = last_run(frame)
     best = rows.sort(column, descending=True, maintain_order=True).row(0, named=True)
     return rows.filter((pl.col("layer") == best["layer"]) & (pl.col("site") == best["site"])).sort("rank")
@@ -40,7 +40,7 @@ def trees(frame: pl.DataFrame) -> "alt.LayerChart":
 
 
 def over_blocks(frame: pl.DataFrame, names: dict[str, str], title: str, format: str) -> "alt.LayerChart":
-    """Draw a line for each column of `names`, by how many blocks the states have been through."""
+    """Draw a line for each column of `names`, over the number of blocks that the states have passed through."""
     import altair as alt
 
     blocks = last_run(frame).with_columns(blocks=pl.when(pl.col("site") == "resid_pre").then(0).otherwise(pl.col("layer") + 1))

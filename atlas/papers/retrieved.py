@@ -1,4 +1,4 @@
-"""Rows of items that show a retrieval: of the one that is asked for, or of the last."""
+"""Rows of items that show a retrieval: of the one requested, or of the last."""
 
 from typing import TYPE_CHECKING
 
@@ -71,11 +71,11 @@ INNER JOIN scored AS t ON u.mixture = t.mixture AND u.weight = t.weight
 WHERE u.part = 'tune' AND t.part = 'test'
 ORDER BY is_chosen DESC, u.mixture, u.weight
 """
-"""Of queries that n-grams predict too: perplexity of each mixture with the model for every weight; of test queries with the one best for tune queries."""
+"""Perplexity of each mixture over queries that n-grams predict too: tune queries at every weight, test queries at the weight that is best for tune queries."""
 
 
 def choose_retrieval(a: "Atlas", retrieval: int | None) -> int:
-    """Choose the retrieval that is asked for, or the last. Raises AtlasError where the atlas has the keys of none."""
+    """Choose the retrieval requested, or the last. Raises AtlasError if the atlas has the keys of no retrieval."""
     found = a.sql(LAST).item() if retrieval is None else retrieval
     if found is None:
         raise AtlasError("no retrieval of keys that this atlas has: `atlas retrieve` makes one")

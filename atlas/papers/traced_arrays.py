@@ -1,4 +1,4 @@
-"""Traced positions as arrays: what early exit learns from and is asked about."""
+"""Traced positions as arrays, on which early exit is trained and tested."""
 
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -27,8 +27,8 @@ STATES = f"SELECT x.vector FROM residual_state AS x {CHOSEN} WHERE x.site = 'res
 class Examples(NamedTuple):
     """Traced positions as arrays; n examples, L layers, k dominant sub-updates, d = d_model.
 
-    sequence, final: [n]. before, after: top tokens at resid_mid and resid_post, [n, L]. clusters: of the dominant values, [n, L, k].
-    states: resid_post, [n, L, d].
+    sequence: ids of sequences, [n]. final: tokens of the final prediction, [n]. before, after: top tokens at resid_mid and resid_post, [n, L].
+    clusters: clusters of the dominant values, [n, L, k]. states: resid_post, [n, L, d].
     """
 
     sequence: np.ndarray
@@ -44,13 +44,16 @@ class Examples(NamedTuple):
 
     @property
     def saturation_layers(self) -> np.ndarray:
-        """The layer from which on the final prediction leads at resid_post, [n]."""
+        """First layer from which on the final prediction stays on top at resid_post, [n]."""
         stays = np.logical_and.accumulate((self.after == self.final[:, None])[:, ::-1], axis=1)
         return self.n_layers - stays.sum(1)
 
     @property
     def is_event(self) -> np.ndarray:
-        """Whether an FFN, not attention, brought it there, [n]; the last layer counts here, so that the rule knows when to wait."""
+        """Whether an FFN, not attention, brought the final prediction to the top at its saturation layer, [n].
+
+        The last layer counts here, so that the rule knows when to wait.
+        """
         at = self.saturation_layers[:, None]
         return np.take_along_axis(self.before, at, 1)[:, 0] != self.final
 
@@ -59,7 +62,10 @@ class Examples(NamedTuple):
 
 
 def read_examples(a: "Atlas", space: str, corpus: int | None = None) -> Examples:
-    """Read every traced position of a corpus (None: all), its dominant sub-updates as clusters of the space. Raises AtlasError if there are none of either."""
+    """Read every traced position of a corpus (None: all), with its dominant sub-updates as clusters of the space.
+
+    Raises AtlasError if there are no traced positions or no clusters.
+    """
     table = fetch(a.con, EXAMPLES, {"corpus": corpus})
     if table.is_empty():
         raise AtlasError("early exit needs traced positions, and this atlas has none: ingest with --trace")

@@ -1,4 +1,4 @@
-"""Numbers of a frame in words, for captions and comparisons; – where there is none."""
+"""Numbers of a frame in words, for captions and comparisons; – stands for a missing number."""
 
 import polars as pl
 
@@ -19,7 +19,7 @@ def total(frame: pl.DataFrame, column: str, what: str) -> str:
 
 
 def describe_count(frame: pl.DataFrame, column: str, what: str) -> str:
-    """Give a count that every row has, the largest where they differ: '320 traced positions'."""
+    """Describe a count that every row has, or the largest if they differ: '320 traced positions'."""
     return f"{int(frame[column].max() or 0):,} {what}"  # type: ignore[arg-type]
 
 
@@ -29,7 +29,7 @@ def mean(frame: pl.DataFrame, column: str) -> float | None:
 
 
 def ratio(frame: pl.DataFrame, part: str, whole: str) -> float | None:
-    """Sum of one column over that of another; None where that is 0."""
+    """Divide the sum of one column by that of another; None if the latter is 0."""
     n = int(frame[whole].sum())
     return int(frame[part].sum()) / n if n else None
 
@@ -41,7 +41,7 @@ def at_layer(frame: pl.DataFrame, column: str, *, largest: bool = True, digits: 
 
 
 def ends(frame: pl.DataFrame, column: str, digits: int = 1) -> str:
-    """Give a share at the first and the last layer: '2.0% at layer 0, 60.1% at layer 29'."""
+    """Describe a share at the first and the last layer: '2.0% at layer 0, 60.1% at layer 29'."""
     found = frame.drop_nulls(column).sort("layer")
     if found.is_empty():
         return NONE
@@ -49,10 +49,10 @@ def ends(frame: pl.DataFrame, column: str, digits: int = 1) -> str:
 
 
 def input_eliminations(frame: pl.DataFrame, n: str, n_input: str) -> str:
-    """Describe what most eliminations take down, in a sentence; `n` and `n_input` are columns of counts over different events."""
+    """Describe in a sentence how many eliminations remove the input token; `n` and `n_input` are columns of counts over different events."""
     return f"Of the {total(frame, n, 'eliminations')} {total(frame, n_input, 'take down the input token, the very token that was just read')}."
 
 
 def proposal_note(frame: pl.DataFrame) -> str:
-    """Word the note that the program proposed what people would have found; empty where it did not."""
+    """Write the note that the program proposed the patterns, and no person found them; '' if that is not so."""
     return " Proposed by the program, not found by a person." if (frame["annotator_kind"] == "proposed").any() else ""

@@ -1,4 +1,4 @@
-"""Write a paper's items: tables, figures and provenance of each into the folder, one after the other."""
+"""Files of a paper's items: tables, figures and provenance of each, written into the folder one after the other."""
 
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -19,10 +19,10 @@ from schema.errors import AtlasError
 
 
 def write_paper(a: Atlas, paper: Paper, out: Path, choices: Choices, *, only: Collection[str], report: Callable[[str], None]) -> list[RenderedItem]:
-    """Write the paper's items (or those named in `only`) and index.html into the folder `out`; `report` is told each name as its turn comes.
+    """Write the paper's items (or those named in `only`) and index.html into the folder `out`; call `report` with each name as its turn comes.
 
     An item that this atlas cannot give, or that fails, does not stop the others, and other papers stay on the page.
-    Raises AtlasError if the folder cannot be written, or has another index.html.
+    Raises AtlasError if the folder cannot be written, or has an index.html that is not a page of papers.
     """
     index = out / "index.html"
     former = index.read_text(encoding="utf-8", errors="replace") if index.is_file() else ""
@@ -39,7 +39,7 @@ def write_paper(a: Atlas, paper: Paper, out: Path, choices: Choices, *, only: Co
 
 
 def summary(made: Sequence[RenderedItem]) -> pl.DataFrame:
-    """Summarise what was made, one row per item: where the paper has it, rows, seconds, and the files or the reason there are none."""
+    """Summarise the items made, one row each: name, place in the paper, rows, seconds, and the files or the reason that there are none."""
     rows = [(m.item.name, m.item.place, m.frame.height if m.frame is not None else None, round(m.seconds, 2), m.reason or " ".join(m.files)) for m in made]
     return pl.DataFrame(rows, schema={"item": str, "place": str, "rows": int, "seconds": float, "files, or why there are none": str}, orient="row")
 

@@ -19,7 +19,7 @@ PARAMETER = re.compile(r"(?P<name>\w+) \((?P<type>[\w\[\]]+)(?:, (?P<default>[^)
 class Parameter:
     """One parameter of a question.
 
-    `type` is integer, bigint, double, text or bigint[]; `default` is the SQL literal, None where the parameter must be given.
+    `type` is integer, bigint, double, text or bigint[]; `default` is the SQL literal, None if the parameter must be given.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Parameter:
 class Question:
     """A question: its header, and the SQL that installs its macro. `columns` maps each column of the answer to its meaning and unit.
 
-    `n` is the column that says how many things a row averages over; '' where rows average over nothing.
+    `n`: the column with the number of things that a row averages over; '' if rows are no averages.
     """
 
     name: str
@@ -61,17 +61,17 @@ class Question:
 
     @property
     def macro(self) -> str:
-        """The macro's name in SQL, that of its database before it where it is not the atlas's own."""
+        """Name of the macro in SQL, after the name of its database unless that is the atlas itself."""
         return f"{self.catalog}.{self.name}" if self.catalog else self.name
 
     @property
     def call(self) -> str:
-        """The statement that asks it, every parameter bound by name: `FROM top_triggers(layer := $layer, …)`."""
+        """Statement that asks the question, with every parameter bound by name: `FROM top_triggers(layer := $layer, …)`."""
         return f"FROM {self.macro}({', '.join(f'{p.name} := ${p.name}' for p in self.parameters)})"
 
     @property
     def sentence(self) -> str:
-        """The title with a stop."""
+        """Title of the question, with a full stop unless it ends with a question mark."""
         return self.title if self.title.endswith("?") else f"{self.title}."
 
     @property
@@ -84,12 +84,12 @@ class Question:
 
     @property
     def signature(self) -> str:
-        """`top_triggers(layer, neuron, n := 25)`, as people write it."""
+        """Call of the question as people write it: `top_triggers(layer, neuron, n := 25)`."""
         return f"{self.macro}({', '.join(p.name if p.is_required else f'{p.name} := {p.default}' for p in self.parameters)})"
 
 
 def header(sql: str) -> Iterator[tuple[str, str]]:
-    """Yield (key, text) of the `-- key: text` lines that a file begins with."""
+    """Yield (key, text) for each of the `-- key: text` lines at the beginning of a file."""
     for line in sql.splitlines():
         match = re.match(r"-- (\w+):\s+(.+)", line)
         if match is None:
@@ -105,9 +105,9 @@ def parse_parameter(name: str, text: str) -> Parameter:
 
 
 def parse_question(name: str, sql: str, catalog: str = "") -> Question:
-    """Read the header of a question's file; `catalog` is the attached database its macro lives in, '' for the atlas.
+    """Read the header of a question's file. catalog: the attached database that has its macro, '' for the atlas.
 
-    Raises AtlasError naming the file and what its header lacks.
+    Raises AtlasError with the name of the file and what its header lacks.
     """
     lines = list(header(sql))
     found = {key: text for key, text in lines if key not in ("param", "column")}
@@ -130,21 +130,21 @@ def parse_question(name: str, sql: str, catalog: str = "") -> Question:
 
 @cache
 def questions() -> dict[str, Question]:
-    """Read every installed question by name, in alphabetical order: of atlases, and of the files beside them."""
+    """Read every installed question, by name in alphabetical order: those of atlases, and those of the files beside them."""
     found = [(name, sql, "") for name, sql in question_sources().items()]
     found += [(name, sql, kind.name) for kind in kinds() for name, sql in kind.questions().items()]
     return {name: parse_question(name, sql, catalog) for name, sql, catalog in sorted(found)}
 
 
 def question(name: str) -> Question:
-    """Find the question of that name. Raises AtlasError, with the nearest, if there is none."""
+    """Find the question of that name. Raises AtlasError, with near names or another hint, if there is none."""
     if name in questions():
         return questions()[name]
     raise AtlasError(explain_unknown_name(name))
 
 
 def explain_unknown_name(name: str) -> str:
-    """Word the refusal of a name that no question has, with what else to ask: near names, titles that have the word, or how to ask about a token."""
+    """Write the error for a name that no question has, with suggestions: near names, titles that have the word, or how to ask about a token."""
     near = similar_names(name) or [q.name for q in find_questions(name)][:5]
     if near:
         return f"no question '{name}'; did you mean {', '.join(near)}?"
@@ -153,15 +153,15 @@ def explain_unknown_name(name: str) -> str:
 
 
 def similar_names(name: str, likeness: float = 0.6) -> list[str]:
-    """Find the names of questions that may have been meant, the nearest first; likeness: from 0 to 1, of equal names."""
+    """Find the names of questions that may have been meant, the nearest first. likeness: least similarity of the names, in [0, 1]; 1 is for equal names."""
     return get_close_matches(name, questions(), n=3, cutoff=likeness)
 
 
 def find_questions(words: str) -> list[Question]:
-    """Find the questions with all the words in name, title or source, upper and lower case alike."""
+    """Find the questions that have all the words in name, title or source, ignoring case."""
     return [q for q in questions().values() if all(word in f"{q.name} {q.title} {q.source}".lower() for word in words.lower().split())]
 
 
 def macro_files() -> dict[str, str]:
-    """Name → file of the questions in this folder."""
+    """Read the questions in this folder: name → SQL."""
     return read_folder(FOLDER)

@@ -1,1 +1,1 @@
-"""Typed SQL and files of strangers: what they may do, what they may cost, and which values come back."""
+"""Typed SQL and files from strangers: what they may do, what they may cost, and which values come back."""

@@ -1,7 +1,7 @@
-"""What a typed statement may use: everything that is not named here is refused, as is whatever a later DuckDB adds, until somebody names it.
+"""Names that a typed statement may use: everything else is refused, also what a later DuckDB adds, until it is named here.
 
-The names are those of DuckDB 1.5.5 and 2.0.0. Left out is what takes a path, an address or a pointer, runs SQL given as text, reads or changes settings,
-reads or writes the log, counts a sequence on, waits, finds a table by a text, takes the inner state of an aggregate apart, or ends the process at JSON that
+The names are those of DuckDB 1.5.5 and 2.0.0. Functions are left out if they take a path, an address or a pointer, run SQL given as text, read or change
+settings, read or write the log, advance a sequence, wait, find a table by a text, take the inner state of an aggregate apart, or end the process at JSON that
 is nested deeply.
 """
 
@@ -107,10 +107,10 @@ duckdb_views generate_series json_each json_tree pragma_collations pragma_versio
 """)
 
 SCANS = frozenset({"seq_scan", "ducklake_scan"})
-"""The table functions that a table is bound to; which tables, is said by CATALOGS."""
+"""Table functions to which a table is bound; CATALOGS says which tables are allowed."""
 
 CATALOGS = frozenset({"lake", "older", "system", "temp"})
-"""The databases that may be named, besides the atlas itself and what lies beside it; `older` is its file, where that is of another release."""
+"""Databases that may be named, besides the atlas itself and the files beside it; `older` is the atlas's file if that is of another release."""
 
 SCHEMAS = frozenset({"main", "information_schema", "pg_catalog"})
 
@@ -119,9 +119,9 @@ AGGREGATE_AND_GROUP_BY ANY_JOIN ASOF_JOIN CHUNK_GET COMPARISON_JOIN CROSS_PRODUC
 EMPTY_RESULT EXCEPT EXPRESSION_GET FILTER GET INTERSECT JOIN LIMIT MATERIALIZED_CTE ORDER_BY PIVOT POSITIONAL_JOIN PROJECTION RECURSIVE_CTE SAMPLE
 TOP_N UNION UNNEST WINDOW
 """)
-"""Operators of a bound plan, LOGICAL_ before each."""
+"""Operators of a bound plan, each without its prefix LOGICAL_."""
 
 EXPRESSIONS = parse_names("""
 AGGREGATE BETWEEN CASE CAST COLUMN_REF COMPARISON CONJUNCTION CONSTANT DEFAULT FUNCTION LAMBDA LAMBDA_REF OPERATOR REF UNNEST WINDOW
 """)
-"""Expressions of a bound plan, BOUND_ before each."""
+"""Expressions of a bound plan, each without its prefix BOUND_."""

@@ -1,7 +1,7 @@
-"""Run one statement that a person typed: one SELECT, over this atlas and nothing else, bounded in rows and time.
+"""Execution of one statement that a person typed: one SELECT, over this atlas and nothing else, bounded in rows and time.
 
-The connection is read-only and locked down (schema/open/store.py), the statement is judged by what it is bound to (atlas/typed/judge.py). Time is looked at
-between DuckDB's vectors only, and memory is DuckDB's own count: for what strangers type there is a process that can be killed (atlas/typed/sandbox.py).
+The connection is read-only and locked down (schema/open/store.py), and the statement is judged by what it is bound to (atlas/typed/judge.py). DuckDB checks the
+time only between its vectors, and memory is DuckDB's own count: statements from strangers run in a process that can be killed (atlas/typed/sandbox.py).
 """
 
 import re
@@ -23,30 +23,33 @@ T = TypeVar("T")
 
 MAX_ROWS = 100_000
 MOST_ROWS = 2_147_483_647
-"""Rows of an answer where nobody says how many, and the most that may be asked for."""
+"""Rows of an answer by default, and the most that may be requested."""
 
 TIMEOUT = 60.0
 LONGEST_TIMEOUT = 86_400.0
-"""Seconds."""
+"""Seconds for a statement: by default, and at most."""
 
 LONGEST = 1_000_000
-"""Characters of a statement."""
+"""Most characters of a statement."""
 
 UNREADABLE = re.compile("[\0\ud800-\udfff]")
-"""NUL, and half of a character, which a byte that is no UTF-8 becomes."""
+"""NUL, and a surrogate: half of a character, which a byte that is not UTF-8 becomes."""
 
 LINE_NUMBER = re.compile(r"^LINE (\d+):", re.MULTILINE)
 
 EXPLAIN = re.compile(r"(?>\s|--[^\n]*\n|/\*.*?\*/)*+(EXPLAIN\b\s*(?:ANALY[ZS]E\b|\(\s*(?:ANALY[ZS]E|FORMAT)\b[\w\s,]*\))?)", re.IGNORECASE | re.DOTALL)
-"""What stands before the statement that is explained; nothing in its group can open a comment or a string. Parentheses are taken
-where options begin them, as they may hold the statement itself. A comment is taken once, or as many ways to read a row of them would be tried as there are."""
+"""Text before the statement that is explained; its group cannot contain the start of a comment or a string.
+
+Parentheses are matched only if they begin with an option, as they may hold the statement itself.
+A comment is matched in one way only: else a row of comments would be tried in as many ways as it has comments.
+"""
 
 PIVOTED = "write one SELECT statement: for a PIVOT whose values DuckDB must look up it makes a type first; name them, PIVOT … ON column IN (value, …)"
 
 
 @dataclass(frozen=True)
 class Result:
-    """Rows of a statement; `is_truncated` if there were more than the bound let through."""
+    """Rows of a statement; `is_truncated` if there were more than the limit."""
 
     frame: "pl.DataFrame"
     is_truncated: bool
@@ -54,7 +57,7 @@ class Result:
 
 @dataclass(frozen=True)
 class BoundedStatement:
-    """A statement as it is run: `judged` is its SELECT, `lines` by how many its lines were moved down."""
+    """A statement as it is run. `judged`: its SELECT, which is judged. `lines`: by how many lines its text was moved down."""
 
     sql: str
     judged: str
@@ -77,7 +80,7 @@ def run_select(con: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters 
 
 
 def require_limits(max_rows: int, timeout: float) -> None:
-    """Raise AtlasError for limits that are none: 'nan' is below nothing and above nothing."""
+    """Raise AtlasError for limits that are out of range; also for NaN, which is neither below nor above any number."""
     if not 0 < timeout <= LONGEST_TIMEOUT:
         raise AtlasError(f"timeout is a number of seconds above 0, at most {LONGEST_TIMEOUT:,.0f}, not {timeout}")
     if not (isinstance(max_rows, int) and 0 < max_rows <= MOST_ROWS):
@@ -85,7 +88,7 @@ def require_limits(max_rows: int, timeout: float) -> None:
 
 
 def select_table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters, max_rows: int) -> "pa.Table":
-    """Judge a statement and run it: at most `max_rows` rows and one more. Raises as `run_select` does, but for the time."""
+    """Judge a statement and run it; return at most `max_rows` rows and one more. Raises what `run_select` raises, except QueryTimeout."""
     from atlas.cursors import read_arrow, translate_duckdb_errors
 
     with translate_duckdb_errors():
@@ -98,7 +101,7 @@ def select_table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Parame
 
 
 def bound_statement(cursor: duckdb.DuckDBPyConnection, sql: str, max_rows: int) -> BoundedStatement:
-    """Limit the rows of the one reading statement in `sql`. Raises QueryRefused for none, several, or one that does anything else."""
+    """Build the statement to run: the one SELECT in `sql` with its rows limited, or an EXPLAIN. Raises QueryRefused for no, several or other statements."""
     if len(sql) > LONGEST or UNREADABLE.search(sql):
         raise QueryRefused(f"write one SELECT statement of at most {LONGEST:,} characters, in UTF-8 and without NUL")
     statement = only_statement(cursor, sql)
@@ -127,7 +130,7 @@ def only_statement(cursor: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statem
 
 
 def parse_explain(cursor: duckdb.DuckDBPyConnection, body: str) -> BoundedStatement:
-    """Split an EXPLAIN, with or without ANALYZE, from its one SELECT: what it explains is judged, and run as it was judged."""
+    """Split an EXPLAIN, with or without ANALYZE, from its one SELECT, which is judged, and run as it was judged."""
     head = EXPLAIN.match(body)
     select = body[head.end() :] if head else ""
     if head is None or only_statement(cursor, select).type != duckdb.StatementType.SELECT:
@@ -137,14 +140,14 @@ def parse_explain(cursor: duckdb.DuckDBPyConnection, body: str) -> BoundedStatem
 
 
 def before_semicolon(statement: str) -> str:
-    """Cut off the semicolon that ends a statement, and what follows it."""
+    """Cut a statement off at the semicolon that ends it."""
     text = statement.encode()
     end = next((at for at, _ in duckdb.tokenize(statement) if text[at : at + 1] == b";"), len(text))
     return text[:end].decode()
 
 
 def run_with_timeout(cursor: duckdb.DuckDBPyConnection, timeout: float, run: Callable[[], T]) -> T:
-    """Run, and stop after `timeout` seconds."""
+    """Call `run`, and stop it after `timeout` seconds. Raises QueryTimeout if it was stopped."""
     try:
         return interruptible(cursor, run, timeout)
     except TimeoutError as error:
@@ -152,7 +155,7 @@ def run_with_timeout(cursor: duckdb.DuckDBPyConnection, timeout: float, run: Cal
 
 
 def timeout_message(timeout: float) -> str:
-    """Word the error of a statement that took too long."""
+    """Write the error message for a statement that took too long."""
     return f"stopped after {timeout:g} s; filter by the leading columns (corpus_id, layer, neuron), or allow more time"
 
 

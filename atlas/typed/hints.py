@@ -1,4 +1,4 @@
-"""What else to write, where DuckDB's own words on a statement do not say it."""
+"""Hints on what to write instead, for errors whose message from DuckDB does not say it."""
 
 import re
 from collections.abc import Iterator
@@ -14,15 +14,15 @@ MISSING_TABLE = re.compile(r"Table with name (\w+) does not exist")
 REFUSED_FUNCTION = re.compile(r"^refused: the function (\w+)\.")
 SHORT_INTEGER = re.compile(r"Overflow in \w+ of INT16")
 MISSPELT = 0.8
-"""Likeness of a question's name and a function's that is a misspelling of it: read_text is 0.6 like head_tokens."""
+"""Least likeness of a function's name to a question's at which it counts as misspelt: read_text is 0.6 like head_tokens."""
 
 NAMED, READ = 3, 20
-"""Questions that a hint names; names in a statement that they are held against."""
+"""Most questions that a hint names, and most names in a statement that they are compared with."""
 
 
 @contextmanager
 def add_hints(sql: str) -> Iterator[None]:
-    """Add a hint to an AtlasError of the block, where there is one."""
+    """Add a hint to an AtlasError from the block, if there is a hint."""
     try:
         yield
     except AtlasError as error:
@@ -33,7 +33,7 @@ def add_hints(sql: str) -> Iterator[None]:
 
 
 def hint(sql: str, message: str) -> str:
-    """Find the hint for an error's message; '' where there is none."""
+    """Find the hint for an error's message; '' if there is none."""
     if SHORT_INTEGER.search(message):
         return "Layers and ranks are numbers of 16 bits, up to 32,767: write layer::INTEGER * 1536 + neuron."
     table = MISSING_TABLE.search(message)
@@ -47,7 +47,7 @@ def hint(sql: str, message: str) -> str:
 
 
 def of_column(column: str, sql: str) -> str:
-    """Find the hint for a column that does not exist; '' where there is none."""
+    """Find the hint for a column that does not exist; '' if there is none."""
     if is_argument(column, sql):
         text = column.replace("'", "''")
         return f"A text stands in single quotes: '{text}'. Without them, and in double quotes, it is the name of a column."
@@ -56,13 +56,13 @@ def of_column(column: str, sql: str) -> str:
 
 
 def is_argument(name: str, sql: str) -> bool:
-    """Tell whether a question that takes a text is called with that name among its arguments."""
+    """Tell whether the statement calls, with that name among the arguments, a question that takes a text."""
     calls = re.findall(rf"""\b(\w++)\s*+\([^()']*?(?<![\w.'])"?{re.escape(name)}(?![\w.'])""", sql, re.IGNORECASE)
     return any(called.lower() in questions() and any(p.type == "text" for p in questions()[called.lower()].parameters) for called in calls)
 
 
 def questions_with_column(column: str, sql: str) -> list[str]:
-    """Find the questions with that column, those first whose names are most like what the statement reads."""
+    """Find the questions with that column, at most NAMED; first those whose names are most like the relations that the statement reads."""
     # a stranger's statement may have a hundred thousand names, or one as long as it is
     read = [found[1] for found in islice(re.finditer(r"\b(?:FROM|JOIN)\s+(\w{1,60})\b", sql, re.IGNORECASE), READ)] or [""]
     near = {q.signature: max(SequenceMatcher(None, q.name, name).ratio() for name in read) for q in questions().values() if column in q.columns}

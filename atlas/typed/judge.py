@@ -1,7 +1,7 @@
-"""Judge a typed statement by what DuckDB parses and binds, never by its text: what is not on the lists of atlas/typed/allowed.py is refused.
+"""Judgement of a typed statement by what DuckDB parses and binds, never by its text: anything that is not on the lists of atlas/typed/allowed.py is refused.
 
-Twice, because some functions act while they are bound (`postgres_query` asks its server then): first every name in the parsed statement, then every
-operator, table, function and expression of the bound plan, in which views and macros are resolved to what they are made of.
+A statement is judged twice, because some functions act while they are bound (`postgres_query` asks its server then): first every name in the parsed statement,
+then every operator, table, function and expression of the bound plan, in which views and macros are resolved to what they are made of.
 """
 
 import json
@@ -20,9 +20,10 @@ SELECT DISTINCT f.function_name, f.database_name, system.main.current_database()
 FROM system.main.duckdb_functions() AS f
 WHERE NOT f.internal
 """
-"""DuckDB's own functions are named in full, here and below: a file that is called an atlas may have macros of the same names.
+"""Macros that are not DuckDB's own.
 
-Asked without parameters, for which DuckDB imports pandas.
+DuckDB's own functions are named in full, here and below: a file that claims to be an atlas may have macros of the same names.
+The query has no parameters, for which DuckDB imports pandas.
 """
 
 Parameters = Mapping[str, object] | Sequence[object] | None
@@ -46,7 +47,7 @@ def judge(cursor: duckdb.DuckDBPyConnection, select: str, parameters: Parameters
 
 
 def serialize_statement(cursor: duckdb.DuckDBPyConnection, function: str, select: str) -> dict[str, Any]:
-    """Read the statement as DuckDB parses or plans it. Raises QueryRefused if it is nested too deeply, or has what DuckDB cannot write down."""
+    """Return the statement as DuckDB parses or plans it. Raises QueryRefused if it is nested too deeply, or has a constant that DuckDB cannot write as JSON."""
     try:
         return json.loads(cursor.execute(f"SELECT system.main.{function}({literal(select)})").fetchall()[0][0])
     except RecursionError as error:
@@ -61,7 +62,7 @@ def first_line(described: dict[str, Any]) -> str:
 
 
 def companion_databases() -> list[str]:
-    """List the databases beside an atlas, which may be named as its own."""
+    """List the databases beside an atlas, which a statement may name like those of the atlas."""
     return [kind.name for kind in kinds()]
 
 
@@ -116,7 +117,7 @@ def judge_table(get: dict[str, Any], catalogs: set[str]) -> None:
 
 
 def bound_name(node: dict[str, Any]) -> str:
-    """Read what DuckDB 1 (`name`) and DuckDB 2 (`qname`) call a function that is bound."""
+    """Read the name of a bound function, which is in `name` in DuckDB 1 and in `qname` in DuckDB 2."""
     path = (node.get("qname") or {}).get("path") or [node.get("name") or "without a name"]
     return str(path[-1])
 
@@ -138,14 +139,14 @@ def nodes(root: object) -> Iterator[dict[str, Any]]:
 
 
 def nulls(cursor: duckdb.DuckDBPyConnection, parameters: Mapping[str, object] | Sequence[object]) -> dict[str, dict[str, Any]]:
-    """Name, or number from 1, of a parameter → a parsed NULL of its value's type."""
+    """Build a parsed NULL for each parameter, of the type of its value: name of the parameter, or its number from 1 → NULL."""
     named = parameters.items() if isinstance(parameters, Mapping) else ((str(i), value) for i, value in enumerate(parameters, 1))
     kinds = {name: str(cursor.execute("SELECT system.main.typeof(?)", [value]).fetchall()[0][0]) for name, value in named}
     return {name: parsed_null(cursor, kind) for name, kind in kinds.items()}
 
 
 def without_parameters(parsed: dict[str, Any], values: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """Put a value in each parameter's place: a plan has none for parameters, and NULLs of their types bind to the same functions."""
+    """Put a value in each parameter's place: a plan cannot have parameters, and NULLs of their types bind to the same functions."""
 
     def fill_parameter(node: object) -> object:
         is_parameter = isinstance(node, dict) and node.get("class") == "PARAMETER"

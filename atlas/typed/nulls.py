@@ -1,4 +1,4 @@
-"""Values that are missing where tables allow no null. No ingest makes such rows, and an atlas that somebody sent may have them."""
+"""Missing values in columns that must have one. No ingest makes such rows, but an atlas from somebody else may have them."""
 
 import duckdb
 
@@ -9,7 +9,7 @@ LAX = "SELECT c.table_name, c.column_name FROM system.main.duckdb_columns() AS c
 
 
 def without_value(con: duckdb.DuckDBPyConnection) -> list[str]:
-    """List the columns that must have a value and have rows without, as 'token.text'. Only those are looked into that the file itself lets be null."""
+    """List the columns that must have a value but lack it in some row, as 'token.text'. Only columns in which the file itself allows null are checked."""
     # for DuckDB names that differ in case are one
     lax = {(table.lower(), column.lower()) for table, column in fetch_rows(con, LAX)}
     must = [(table, c.name) for table in metadata(1).tables.values() for c in table.columns if not c.nullable and (table.name, c.name) in lax]

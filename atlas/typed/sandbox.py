@@ -1,6 +1,6 @@
-"""Run what a stranger typed in a process of its own, which is killed at its limits of time, memory and bytes.
+"""Execution of a stranger's statement in a process of its own, which is killed at its limits of time, memory and bytes.
 
-DuckDB looks at interrupts between vectors only, and counts its buffers and not what a function allocates; the kernel holds this process to both.
+DuckDB checks for interrupts between vectors only, and counts its buffers but not what a function allocates; the kernel holds this process to both limits.
 The process opens the atlas by itself (atlas/typed/sandbox_child.py), answers one statement and ends.
 """
 
@@ -20,13 +20,13 @@ from atlas.typed.guard import MAX_ROWS, TIMEOUT, Result, require_limits, timeout
 from schema import errors
 
 MEMORY = 4 << 30
-"""Bytes of address space that the process may take beyond what it has when it begins."""
+"""Bytes of address space that the process may take beyond what it has when the statement begins."""
 
 MAX_BYTES = 1 << 30
-"""Bytes of an answer."""
+"""Most bytes of an answer."""
 
 START = 10.0
-"""Seconds that the process may take to start and to open the atlas, which are not the statement's."""
+"""Seconds that the process may take to start and to open the atlas, not counted as the statement's."""
 
 PIECE = 1 << 20
 
@@ -35,11 +35,11 @@ Process = subprocess.Popen[bytes]
 PROGRAM = "import sys; sys.path.append(sys.argv[1]); from atlas.typed.sandbox_child import main; main()"
 
 FRUGAL = {"MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system"}
-"""Else glibc takes address space for each thread, and Arrow a gigabyte of it at once."""
+"""Environment of the process. Without it, glibc takes address space for each thread, and Arrow a gigabyte at once."""
 
 
 def start_process() -> Process:
-    """Start a process that waits for its statement: it has loaded its libraries, has opened nothing, and ends with whoever started it."""
+    """Start a process that waits for its statement: it loads its libraries, opens nothing yet, and ends when its caller does."""
     # without the folder it is called in, where a file may be called as a module is
     command = [sys.executable, "-P", "-c", PROGRAM, str(Path(__file__).parents[2])]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, **FRUGAL})
@@ -57,8 +57,8 @@ def run(
 ) -> Result:
     """Run one SELECT over the atlas at `path`: at most `max_rows` rows of `max_bytes` bytes within `timeout` seconds.
 
-    `process`: one that waits already; it answers this statement alone. Raises what `atlas.typed.guard.run_select` raises, QueryTimeout past the time,
-    AtlasError where memory or bytes did not suffice.
+    process: a process that is waiting already; it answers this statement alone.
+    Raises what `atlas.typed.guard.run_select` raises, QueryTimeout past the time limit, AtlasError if memory or bytes did not suffice.
     """
     with begin_query(path, sql, max_rows=max_rows, timeout=timeout, max_bytes=max_bytes, memory=memory, process=process) as answer:
         return answer()
@@ -75,7 +75,7 @@ def begin_query(
     memory: int = MEMORY,
     process: Process | None = None,
 ) -> Iterator[Callable[[], Result]]:
-    """Begin what `run` does: calling what is given waits for the answer, and the process ends with the block."""
+    """Begin what `run` does, and yield a function that waits for the answer; the process ends with the block."""
     require_limits(max_rows, timeout)
     asked = {"path": str(path), "sql": sql, "max_rows": max_rows, "timeout": timeout, "max_bytes": max_bytes, "memory": memory, "start": START}
     process = process or start_process()
@@ -103,7 +103,7 @@ def begin_query(
 
 
 def read_until(stream: IO[bytes], deadline: float, most: int) -> bytes | None:
-    """Read all that a process writes until it closes its end; None where it has not by `deadline`, or writes more than `most` bytes."""
+    """Read all that a process writes until it closes its end; None if it has not closed it by `deadline`, or writes more than `most` bytes."""
     pieces: list[bytes] = []
     n = 0
     with selectors.DefaultSelector() as selector:
@@ -118,7 +118,7 @@ def read_until(stream: IO[bytes], deadline: float, most: int) -> bytes | None:
 
 
 def result(said: bytes | None, code: int, timeout: float, memory: int, max_bytes: int) -> Result:
-    """Turn what the process said into rows, or raise the error that it met; `code`: how it ended."""
+    """Turn the output of the process into rows, or raise the error that it reports. code: its exit code."""
     if said is None or code == -signal.SIGALRM:
         raise errors.QueryTimeout(timeout_message(timeout))
     head, _, rows = said.partition(b"\n")

@@ -1,7 +1,7 @@
-"""The process of atlas/typed/sandbox.py: it opens an atlas, gives away what it does not need, answers one statement and ends.
+"""Program of the process of atlas/typed/sandbox.py: it opens an atlas, drops privileges that it does not need, answers one statement and ends.
 
-It reads one line of JSON and writes one line of JSON, with the rows after it as an Arrow stream. Its libraries are loaded before it is asked, so that who
-starts it early waits for none of them.
+It reads one line of JSON and writes one line of JSON, with the rows after it as an Arrow stream. It loads its libraries before the request arrives, so that a
+client that starts it early waits for none of them.
 """
 
 import json
@@ -23,15 +23,15 @@ from schema.open.lake import is_lake
 from schema.open.opening import open_with_beside
 
 LEAST = 4
-"""Bytes of a value within a list or a structure, such as a bit: no format writes less."""
+"""Fewest bytes counted for a value within a list or a structure, such as a bit: no format writes less."""
 
 
 LONG_NAME = 100
-"""Bytes of a column's name that count for each row, as JSON has it there; shorter ones are what a table has anyway."""
+"""Bytes of the longest column name that counts for nothing; a longer one counts for each row, because JSON repeats it there."""
 
 
 def weight(table: pa.Table) -> int:
-    """Count the bytes of a result when it is written out: Arrow holds a text that many rows share, and the names within a structure, once."""
+    """Count the bytes of a result when it is written out: Arrow stores a text that many rows share, and the names within a structure, only once."""
     long_names = sum(n for name in table.column_names if (n := len(name.encode())) > LONG_NAME)
     return table.schema.serialize().size + table.num_rows * long_names + sum(weigh(chunk) for column in table.columns for chunk in column.chunks)
 
@@ -55,13 +55,13 @@ def weigh_nested(values: pa.Array) -> int:
 
 
 THREADS = 4
-"""At most: each has a stack, and address space is limited."""
+"""Most threads: each has a stack, and address space is limited."""
 
 LONGEST_MESSAGE = 10_000
-"""Characters of an error: a statement may write its own."""
+"""Most characters of an error message: a statement may write its own."""
 
 DUCKDB_SHARE = 0.75
-"""Of the memory: DuckDB says more clearly that it has too little than a failed allocation does."""
+"""Share of the memory that DuckDB may take: DuckDB reports a lack of memory more clearly than a failed allocation does."""
 
 
 def main() -> None:
@@ -82,20 +82,20 @@ def main() -> None:
 
 
 def answers() -> BinaryIO:
-    """Open where the answer goes: standard output, which is then closed to what a library prints as it dies."""
+    """Open the stream of the answer: standard output, which is then closed to what a library prints as it dies."""
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return out
 
 
 def end_with_caller() -> None:
-    """Wait until whoever asked has gone, and end: nobody reads the answer."""
+    """Wait until the caller has gone, and end: nobody reads the answer."""
     sys.stdin.buffer.read(1)
     os._exit(1)
 
 
 def answer_request(asked: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-    """Run the statement that is asked for; return the line to write, and the rows if there are any."""
+    """Run the statement of the request; return the line to write, and the rows if there are any."""
     path, megabytes = Path(asked["path"]), int(asked["memory"] * DUCKDB_SHARE) >> 20
     try:
         config = {"temp_directory": "", "threads": min(THREADS, os.cpu_count() or 1)}
@@ -113,7 +113,7 @@ def answer_request(asked: dict[str, Any]) -> tuple[dict[str, Any], Any]:
 
 
 def drop_privileges(memory: int, *, is_file: bool) -> None:
-    """Drop privileges: no file is written from here on, for an atlas file none opened and no connection made, and address space ends `memory` bytes on."""
+    """Drop privileges: no file is written any more, for an atlas file none opened and no connection made, and address space grows by at most `memory`."""
     limit(resource.RLIMIT_CORE, 0)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limit(resource.RLIMIT_FSIZE, 0)
@@ -128,6 +128,6 @@ def limit(kind: int, most: int) -> None:
 
 
 def address_space() -> int | None:
-    """Read the bytes of address space that this process has; None where the system does not say, and then does not limit it either."""
+    """Read the bytes of address space that this process has; None if the system does not report them, in which case it does not limit them either."""
     statm = Path("/proc/self/statm")
     return int(statm.read_text(encoding="utf-8").split()[0]) * resource.getpagesize() if statm.exists() else None

@@ -1,4 +1,4 @@
-"""DuckDB's values on their way into a frame: what no frame can hold."""
+"""Conversion of DuckDB's values to a frame, and errors for values that no frame can hold."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -9,13 +9,13 @@ import pyarrow as pa
 from schema.errors import AtlasError
 
 DECIMAL_DIGITS = 38
-"""Of Arrow's and polars' decimals, in which DuckDB hands over HUGEINT; a HUGEINT may have one more."""
+"""Digits of Arrow's and polars' decimals, as which DuckDB hands over HUGEINT; a HUGEINT may have one more."""
 
 FIRST_DAY, LAST_DAY = (day.toordinal() - date(1970, 1, 1).toordinal() for day in (date.min, date.max))
-"""Days since 1970 that Python's dates can say, and with them every way of printing."""
+"""First and last day, counted from 1970-01-01, that Python's dates can express; every way of printing uses these dates."""
 
 PER_DAY = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
-"""Units of a timestamp or time in a day."""
+"""Unit of a timestamp or time → number of these units in a day."""
 
 INT64_MAX = 2**63 - 1
 
@@ -39,7 +39,7 @@ def unfit_column_error(name: str, why: str) -> AtlasError:
 
 
 def widen_column(name: str, column: pl.Series) -> pl.Series:
-    """Convert whole numbers with more digits than decimals have to 128-bit integers; leave others as they are."""
+    """Convert a column of whole numbers to 128-bit integers if any has more digits than decimals have; else leave it as it is."""
     return column.to_physical() if has_wide_numbers(column) else column
 
 
@@ -74,7 +74,7 @@ def leaves_of(values: pa.Array) -> Iterator[pa.Array]:
 
 
 def objection(values: pa.Array) -> str | None:
-    """Name what among plain values no frame can hold; None if it can hold all of them."""
+    """Name the kind of plain value that no frame can hold, if any of the values is of it; None if a frame can hold all of them."""
     kind = values.type
     if pa.types.is_interval(kind):
         return "INTERVAL"

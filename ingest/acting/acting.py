@@ -1,8 +1,7 @@
 """Arms applied to every forward pass within a context, each to its rows of the batch.
 
-Hooks change a copy, and run before those that record. Positions count from the start of the sequence, with a cache and without.
-
-Edges of attention are blocked in the mask: a destination may not read a source. With no edge in a piece that is read the mask stays as it was.
+Hooks change a copy, and run before those that record. Positions count from the start of the sequence, with or without a cache.
+Edges of attention are blocked in the mask: a destination may not read a source. The mask stays as it was if the piece that is read has no such edge.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,13 +22,13 @@ from schema.interventions.intervention import Arm, Intervention
 from schema.interventions.sites import REPLACING
 
 SAME_CELL = {"pre_activation": "coefficient"}
-"""Sites that decide what is at another: whoever sets both sets one in vain."""
+"""Site → another site that it decides: if an arm sets both, one is set in vain."""
 
 Edges = frozenset[tuple[int, int]]
 
 
 class ArmHooks:
-    """The forward pass that is running."""
+    """State and hooks of the forward pass that is running."""
 
     def __init__(self, model: Model, assigned: Sequence[AssignedArm], between: Callable[[], None]) -> None:
         self.model, self.assigned, self.between = model, assigned, between
@@ -48,7 +47,7 @@ class ArmHooks:
         self.cache: object = None
         self.fired: set[object] = set()
         self.changed = {row for one in assigned if any(change.op == "block" for change in one.arm) for row in range(one.rows.start, one.rows.stop)}
-        """Rows in which a bit was changed, or an edge blocked. Rows that are equal may differ by rounding: products add up some rows in another order."""
+        """Rows in which a bit was changed, or an edge blocked. Even equal rows may differ by rounding: products add up some rows in another order."""
 
     def resid_pre_at(self, layer: int, rows: slice, indices: list[int]) -> Tensor:
         return self.resid_pre[layer][rows][:, [index - self.start for index in indices]]
@@ -69,7 +68,7 @@ class ArmHooks:
         self.fired.clear()
 
     def end(self, _module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
-        """Remember the cache and how far it is filled. Raises AtlasError if a module that is acted on was not called."""
+        """Store the cache and how far it is filled. Raises AtlasError if a module that an arm acts on was not called."""
         self.cache, self.n_read = getattr(output, "past_key_values", None), self.start + self.shape[1]
         self.resid_pre.clear()
         expected = [*(place.path for place in self.edits), *(self.attention_path(layer) for layer in self.blocked)]
@@ -80,7 +79,7 @@ class ArmHooks:
         return acting_place(self.model, ("attention", layer)).path
 
     def apply_edits(self, place: Place, x: Tensor) -> Tensor:
-        """Apply a place's edits to a copy of x; return x itself where they change nothing of this piece."""
+        """Apply a place's edits to a copy of x; return x itself if they change nothing in this piece."""
         self.fired.add(place.path)
         n, changed = self.shape[1], None
         for edit in self.edits[place]:
@@ -126,11 +125,12 @@ class ArmHooks:
 
 @contextmanager
 def apply_arms(model: Model, assigned: Sequence[AssignedArm], between: Callable[[], None] = lambda: None) -> Iterator[ArmHooks]:
-    """Let arms act on every forward pass within the context; what they are goes however it ends. What it gives tells which rows they changed.
+    """Let arms act on every forward pass within the context; their hooks are removed however it ends.
 
-    between: called before each change; what it raises ends the pass.
-    Raises AtlasError for positions, prompts and vectors that are not there and for a cell that is replaced twice; and, after a forward pass, for a module
-    that was not called.
+    The ArmHooks that is yielded tells which rows were changed.
+    between: called before each change; an exception from it ends the pass.
+    Raises AtlasError for positions, prompts and vectors that do not exist and for a cell that is replaced twice; and, after a forward pass, for a module that
+    was not called.
     """
     pass_ = ArmHooks(model, assigned, between)
     backbone = model.backbone_module
@@ -163,7 +163,7 @@ class BlockedEdges:
 
 
 def blocked_edges(model: Model, assigned: Sequence[AssignedArm]) -> Mapping[int, list[BlockedEdges]]:
-    """Map each layer to what is blocked there. Raises AtlasError for a position that will not be read, and for one that would have nothing left to read."""
+    """Map each layer to its blocked edges. Raises AtlasError for a destination that will not be read, and for one that would have no source left to read."""
     found: dict[int, list[BlockedEdges]] = {}
     for one in assigned:
         of_head: dict[tuple[int, int], Edges] = {}
@@ -194,10 +194,10 @@ def require_readable(model: Model, layer: int, heads: Sequence[int], edges: Edge
 
 
 def with_edges(model: Model, found: Sequence[BlockedEdges], mask: Tensor | None, shape: tuple[int, int], start: int) -> Tensor | None:
-    """Block further edges in a copy of a layer's mask for positions start, …, [batch, n_heads or 1, seq, sources]; the mask itself where there are none.
+    """Block further edges in a copy of a layer's mask for positions start, …, [batch, n_heads or 1, seq, sources]; return the mask itself if there are none.
 
-    mask: what the model's code made, None for nothing but causal, of booleans where True may be read, or added to the scores. shape: batch and seq.
-    The sources are the last that there are, of a cache that keeps a window.
+    mask: the mask from the model's code: booleans, True for a source that may be read, or numbers added to the scores; None if it is causal and no more.
+    shape: batch and seq. If a cache keeps a window, the sources are the last ones.
     """
     batch, seq = shape
     here = [(one, [edge for edge in one.edges if start <= edge[0] < start + seq]) for one in found]
@@ -217,9 +217,9 @@ def with_edges(model: Model, found: Sequence[BlockedEdges], mask: Tensor | None,
 
 
 def causal(model: Model, seq: int, start: int) -> Tensor:
-    """Build the mask of the sources that each of the positions start, … sees, [1, 1, seq, start + seq] of booleans.
+    """Build the boolean mask of the sources that each of the positions start, … sees, [1, 1, seq, start + seq].
 
-    Raises AtlasError where the model's attention takes another mask.
+    Raises AtlasError if the model's attention takes another mask.
     """
     code = model.hf.config._attn_implementation
     if code != "sdpa":
@@ -229,7 +229,7 @@ def causal(model: Model, seq: int, start: int) -> Tensor:
 
 
 def require_one_replacement(arm: Arm, n_prompt: int) -> None:
-    """Raise AtlasError where two interventions of a resolved arm replace what is in one cell, for a prompt of `n_prompt` tokens."""
+    """Raise AtlasError if two interventions of a resolved arm replace the content of one cell, for a prompt of `n_prompt` tokens."""
     cells: dict[tuple[int | None, str, tuple[int, ...] | None], list[tuple[int, float, Intervention]]] = {}
     for change in arm:
         if change.op in REPLACING:

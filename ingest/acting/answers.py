@@ -1,4 +1,4 @@
-"""How likely a model finds an answer: its log p, and its logit's lead over another token's."""
+"""Likelihood of an answer under a model: its log p, and the lead of its logit over another token's."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,10 @@ from schema.errors import AtlasError
 
 @dataclass(frozen=True)
 class Prompt:
-    """token_ids: what is read. answer: what is to follow, one token or several; all but its last are read too, so that each is predicted from those before."""
+    """A prompt and its answer. token_ids: tokens of the prompt. answer: tokens that should follow, one or several.
+
+    All tokens of the answer but the last are read too, so that each is predicted from those before it.
+    """
 
     token_ids: tuple[int, ...]
     answer: tuple[int, ...]
@@ -23,13 +26,13 @@ class Prompt:
 
     @property
     def input_ids(self) -> Tensor:
-        """[seq]"""
+        """Tokens that are read: the prompt's, and all but the last of the answer's, [seq]."""
         return torch.tensor(self.token_ids + self.answer[:-1])
 
 
 @dataclass(frozen=True)
 class Answer:
-    """tokens: the answer's. foil: the token that its first competes with."""
+    """An answer's tokens, and the foil: the token that the first of them competes with."""
 
     tokens: tuple[int, ...]
     foil: int
@@ -49,7 +52,7 @@ class Answer:
 
 
 def answer_logits(model: Model, prompt: Prompt) -> Tensor:
-    """Compute the logits that a model without any intervention gives at the answer's tokens, [tokens, d_vocab] float32."""
+    """Compute the logits of a model without any intervention where it predicts the answer's tokens, [tokens, d_vocab] float32."""
     n = len(prompt.answer)
     with record_layers(model, lambda x: x[:, -n:], ("resid_post",)) as records:
         model.backbone(prompt.input_ids[None])
@@ -62,7 +65,7 @@ def is_top(logits: Tensor, prompt: Prompt) -> bool:
 
 
 def with_runner_up(logits: Tensor, prompt: Prompt) -> Answer:
-    """Pair the answer with a foil: the most likely other token in the place of its first. logits: [tokens, d_vocab]."""
+    """Pair the answer with a foil: the most likely other token in place of its first token. logits: [tokens, d_vocab]."""
     others = logits[0].clone()
     others[prompt.answer[0]] = -torch.inf
     return Answer(prompt.answer, int(others.argmax()))

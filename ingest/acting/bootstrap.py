@@ -1,4 +1,4 @@
-"""Intervals over clusters: how far a mean would move with other documents or other templates, and where these are too few to say.
+"""Intervals over clusters: how far a mean would move with other documents or other templates, unless these are too few to say.
 
 Source: Efron and Tibshirani 1993, "An Introduction to the Bootstrap", chapter 12.5 (bootstrap-t).
 """
@@ -12,16 +12,19 @@ from schema.errors import AtlasError
 
 N_DRAWS = 10_000
 LEAST_CLUSTERS = 12
-"""Of fewer skewed or unlike clusters less than 93% of the intervals hold the mean (tests/ingest/test_intervals.py simulates it)."""
+"""Fewest clusters for an interval: of fewer, skewed or unlike, under 93% of the intervals contain the mean (tests/ingest/test_intervals.py simulates it)."""
 TAIL = 0.015
-"""Of the draws, left out on either side. With 2.5%, which are enough of many clusters, 90 to 92% of the intervals of 12 to 30 skewed clusters hold the mean."""
+"""Share of the draws left out on either side.
+
+With 2.5%, which is enough for many clusters, 90 to 92% of the intervals of 12 to 30 skewed clusters contain the mean.
+"""
 AT_ONCE = 2_000_000
-"""Numbers of a block of draws."""
+"""Most numbers in a block of draws."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """95% interval of a mean over clusters; both ends are None where there is none. note: how it was made, or why there is none."""
+    """95% interval of a mean over clusters; both ends are None if there is no interval. note: how it was made, or why there is none."""
 
     low: float | None
     high: float | None
@@ -34,7 +37,7 @@ class Interval:
 
 
 def cluster_interval(values: np.ndarray, clusters: np.ndarray, seed: int, bounds: tuple[float, float]) -> Interval:
-    """Estimate the interval of the mean of the values [n], of which those of one cluster count as about one observation. bounds: those of any such mean."""
+    """Estimate the interval of the mean of the values [n]; those of one cluster count as about one observation. bounds: least and largest possible mean."""
     _, number = np.unique(clusters, return_inverse=True)
     sums, counts = np.bincount(number, values), np.bincount(number).astype(np.float64)
     n = len(sums)
@@ -47,7 +50,7 @@ def cluster_interval(values: np.ndarray, clusters: np.ndarray, seed: int, bounds
 
 
 def draws(n_clusters: int, seed: int) -> Iterator[np.ndarray]:
-    """Yield how often each cluster is drawn when as many are drawn with replacement as there are, [block, n_clusters]; N_DRAWS rows in all."""
+    """Yield how often each cluster is drawn in n_clusters draws with replacement, [block, n_clusters]; N_DRAWS rows in all."""
     generator, step = np.random.default_rng(seed), max(1, AT_ONCE // n_clusters)
     for start in range(0, N_DRAWS, step):
         drawn = generator.integers(n_clusters, size=(min(step, N_DRAWS - start), n_clusters)) + n_clusters * np.arange(min(step, N_DRAWS - start))[:, None]
@@ -55,7 +58,7 @@ def draws(n_clusters: int, seed: int) -> Iterator[np.ndarray]:
 
 
 def bootstrap_t(sums: np.ndarray, counts: np.ndarray, blocks: Iterable[np.ndarray]) -> tuple[float, float]:
-    """Find the ends of the interval of sums / counts over clusters; infinite or nan where an end lies among the draws that have no clusters that differ."""
+    """Find the ends of the interval of sums / counts over clusters; an end is infinite or nan if it falls among draws whose clusters do not differ."""
     n = len(sums)
     of_cluster = np.stack([sums, counts, sums**2, sums * counts, counts**2], axis=1)
     mean, error = mean_and_error(of_cluster.sum(0)[None], n)
@@ -82,17 +85,17 @@ def mean_and_error(of: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class Difference:
-    """In the units of the scores."""
+    """Mean difference with its interval, in the units of the scores."""
 
     mean: float
     interval: Interval
 
 
 def paired_difference(scores: Sequence[float], base: Sequence[float], clusters: Sequence[Hashable], seed: int) -> Difference:
-    """Compute the mean of scores - base, item by item, all in [0, 1], with its interval over clusters.
+    """Compute the mean of scores - base, item by item, with its interval over clusters; scores and base are in [0, 1].
 
-    A cluster is what items have in common, as a template of prompts: ten prompts of one are about one observation. Raises AtlasError for lists of several
-    lengths.
+    The items of a cluster have something in common, such as the template of a prompt: ten prompts of one template are about one observation.
+    Raises AtlasError for lists of different lengths.
     """
     if not len(scores) == len(base) == len(clusters):
         raise AtlasError(f"{len(scores)} scores, {len(base)} of the base and {len(clusters)} clusters were given; each score needs one of both")

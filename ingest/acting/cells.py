@@ -1,4 +1,4 @@
-"""Cells of a map, a site at a layer and a position, into which the state of another run is put; and what that does, as rows."""
+"""Cells of a map, each a site at a layer and a position, into which the state of another run is put; and the effects of this, as rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,22 +33,22 @@ EFFECT = pa.schema(
 
 @dataclass(frozen=True)
 class Cell:
-    """window: layers that are put in together, half-open from layer - window // 2 on, without those that the model does not have."""
+    """One cell. window: number of layers that are put in together, half-open from layer - window // 2 on, without those that the model does not have."""
 
     site: str
     window: int
     layer: int
     index: int | None
-    """None where it is edges of attention that are changed."""
+    """Position of the state; None if edges of attention are changed instead."""
     sources: str | None = None
-    """Which edges."""
+    """Which edges are changed."""
 
     def layers(self, n_layers: int) -> range:
         return window_of(self.layer, self.window, n_layers)
 
 
 def window_of(layer: int, window: int, n_layers: int) -> range:
-    """Give the window's layers, half-open from layer - window // 2 on, cut at both ends: [l - 5, l + 5) for 10, [l - 4, l + 5) for 9.
+    """Return the layers of the window, half-open from layer - window // 2 on, cut at both ends: [l - 5, l + 5) for 10, [l - 4, l + 5) for 9.
 
     Raises AtlasError for a layer that the model does not have.
     """
@@ -59,7 +59,7 @@ def window_of(layer: int, window: int, n_layers: int) -> range:
 
 
 def cells_of(windows: Mapping[str, int], layers: Sequence[int], n_positions: int) -> list[Cell]:
-    """List the cells at all positions of these layers, site by site. windows: site → layers put in together."""
+    """List the cells at all positions of these layers, site by site. windows: site → number of layers that are put in together."""
     return [Cell(site, window, layer, index) for site, window in windows.items() for layer in layers for index in range(n_positions)]
 
 
@@ -71,12 +71,12 @@ def patching_arm(cell: Cell, n_layers: int) -> Arm:
 
 
 def sites_read(cells: Sequence[Cell], n_layers: int) -> set[Site]:
-    """Collect the sites and layers of a donor's run whose states cells take."""
+    """Collect the sites and layers whose states the cells take from a donor's run."""
     return {(cell.site, layer) for cell in cells for layer in cell.layers(n_layers)}
 
 
 def effect_rows(cells: Sequence[Cell], readings: Tensor, effects: Tensor, total_effect: float | None) -> pa.Table:
-    """Build the rows of `effect`. readings: [cells, draws, 2], as `Answer.readings`. effects: [cells], NaN where there is none."""
+    """Build the rows of `effect`. readings: [cells, draws, 2], as `Answer.readings` gives them. effects: [cells], NaN for a cell without an effect."""
     prob = readings[..., 0].exp()
     n_draws = prob.shape[1]
     se = prob.std(dim=1) / n_draws**0.5 if n_draws > 1 else torch.full((len(cells),), torch.nan)

@@ -1,6 +1,6 @@
-"""Many changes to one prompt, each made on top of the same arms: a forward pass begins where the first of its changes does.
+"""Many changes to one prompt, each made on top of the same arms: the forward pass of a change begins at the first block that the change affects.
 
-The blocks below are gone round, with states that are known already.
+The blocks below are skipped, and their known states are used instead.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ from schema.interventions.resolve import resolve
 
 @contextmanager
 def output_kinds(model: Model) -> Iterator[set[bool]]:
-    """Yield a set that a forward pass within the context fills: True where blocks return a tuple, of which the state is the first, False where the state."""
+    """Yield a set that a forward pass within the context fills: True if blocks return a tuple that begins with the state, False if the state itself."""
     found: set[bool] = set()
 
     def hook(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
@@ -38,7 +38,7 @@ def output_kinds(model: Model) -> Iterator[set[bool]]:
 
 @contextmanager
 def begin_at_layer(model: Model, layer: int, states: Tensor, is_tuple: bool) -> Iterator[None]:
-    """Let every forward pass within the context take `states`, [batch, seq, d_model], for resid_post of the layer before.
+    """Let every forward pass within the context take `states`, [batch, seq, d_model], as resid_post of the layer before `layer`.
 
     Each block below returns them at once, so that hooks on its output run as they do elsewhere. is_tuple: what blocks return, as `output_kinds` finds it.
     The batch has as many rows as the states, and positions from 0 on. A layer of 0 changes nothing.
@@ -56,7 +56,7 @@ def begin_at_layer(model: Model, layer: int, states: Tensor, is_tuple: bool) -> 
 
 
 def forward_restorer(module: nn.Module) -> Callable[[], None]:
-    """Build a function that gives a module back the forward that it has now: its class's, or one of its own, as accelerate sets."""
+    """Build a function that gives a module back its present forward: its class's, or one set on the module itself, as accelerate does."""
     own = vars(module).get("forward")
 
     def restore_forward() -> None:
@@ -69,17 +69,17 @@ def forward_restorer(module: nn.Module) -> Callable[[], None]:
 
 
 DONOR = 0
-"""The prompt whose states changes put in."""
+"""Id of the prompt whose states changes put in."""
 
 CPU_TOKENS = 1024
-"""Of a forward pass on the CPU: more make it no faster, and whoever wants to stop it waits for its end."""
+"""Tokens of a forward pass on the CPU: more make it no faster, and a user who stops the work waits for the end of the pass."""
 
 Progress = Callable[[int, int], None]
-"""(what is done, what there is to do). What it raises ends the work."""
+"""Callback: gets the number of changes that are done, and of all changes. An exception from it ends the work."""
 
 
 def first_layer(change: Arm, n_layers: int) -> int:
-    """Find the first block that reads something else than it would without the change, or is itself another; n_layers for a change that no block reads."""
+    """Find the first block whose input or own computation differs under the change; n_layers for a change that no block reads."""
     return min((layer_from(one) for one in change), default=n_layers)
 
 
@@ -92,10 +92,11 @@ def layer_from(one: Intervention) -> int:
 def answers_under(
     model: Model, token_ids: Tensor, bases: Sequence[Arm], changes: Sequence[Arm], donor: Run, answer: Answer, progress: Progress
 ) -> tuple[Tensor, Tensor]:
-    """Measure how likely the answer is under each base arm, [bases, 2], and each change on top of each, [changes, bases, 2]: `Answer.readings`.
+    """Measure how likely the answer is under each base arm, [bases, 2], and under each change on top of each base, [changes, bases, 2]: `Answer.readings`.
 
-    token_ids: [seq], of which the last positions predict the answer's tokens. bases: act on the embedding, or not at all. donor: the run that changes take
-    states from, as prompt DONOR. A pass that begins higher up is exact up to rounding. Raises AtlasError for layers, heads and positions that there are not.
+    token_ids: [seq], whose last positions predict the answer's tokens. bases: arms that act on the embedding, or not at all.
+    donor: the run that changes take states from, as prompt DONOR. A pass that begins at a higher block is exact up to rounding.
+    Raises AtlasError for layers, heads and positions that do not exist.
     """
     shape, n_last = shape_of(model), len(answer.tokens)
     bases, changes = ([resolve(arm, shape, lambda *_: None) for arm in arms] for arms in (bases, changes))
@@ -138,7 +139,7 @@ def answers_under(
 
 
 def batches(changes: Sequence[Arm], model: Model, n_tokens: int) -> Iterator[tuple[int, ...]]:
-    """Yield the places of changes that begin at the same layer, as many as one forward pass takes with n_tokens each."""
+    """Yield the indices of changes that begin at the same layer, as many at once as one forward pass takes with n_tokens each."""
     n = max(1, (CPU_TOKENS if model.device.type == "cpu" else USUAL_TOKENS) // n_tokens)
     starts = [first_layer(change, model.n_layers) for change in changes]
     for _, group in groupby(sorted(range(len(changes)), key=starts.__getitem__), key=starts.__getitem__):

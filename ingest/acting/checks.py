@@ -1,4 +1,4 @@
-"""What must hold of a model that is acted on, checked on its real weights: three in all to the bit, the others up to rounding."""
+"""Properties of a model that interventions rely on, checked on its real weights: three of them hold to the bit, the others up to rounding."""
 
 from dataclasses import dataclass
 
@@ -25,12 +25,12 @@ CACHE = "a sequence read in two pieces is the sequence"
 
 THERE = Positions(None, ((AT, AT + 1),))
 FARTHEST = 1e4
-"""Largest change of a coefficient: half precision holds 65,504."""
+"""Largest change of a coefficient: half precision holds 65,504 at most."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A neuron of a layer, what its coefficient is at the position that is changed, and what it is set to."""
+    """A neuron of a layer, its coefficient at the position that is changed, and the coefficient that it is set to."""
 
     layer: int
     neuron: int
@@ -42,10 +42,10 @@ class Cell:
 
 
 def check_acting(model: Model) -> dict[str, float]:
-    """Give the largest relative error over layers of what holds up to rounding: {"move", "head", "cache", "value"}.
+    """Check the properties; return the largest relative error over layers of those that hold up to rounding: {"move", "head", "cache", "value"}.
 
-    Where a norm follows the FFN, `move` is checked before it, since it computes its scale anew, and `value` is left out. Raises AtlasError that says what
-    fails, where and by how much. Takes seven forward passes of 12 tokens in n_layers rows.
+    If a norm follows the FFN, `move` is checked before the norm, which computes its scale anew, and `value` is left out. Raises AtlasError that says which
+    property fails, where and by how much. Takes seven forward passes of 12 tokens in n_layers rows.
     """
     with torch.inference_mode():
         probe = LayerBatch(model)
@@ -57,7 +57,7 @@ def check_acting(model: Model) -> dict[str, float]:
 
 
 def cell_of(probe: LayerBatch, layer: int) -> Cell:
-    """Pick the neuron with the longest value, to be moved by about the length of what it moves, so that rounding does not hide the move."""
+    """Pick the neuron with the longest value, and a change of about the length of the state that it moves, so that rounding does not hide the move."""
     neuron = int(probe.model.values(layer).norm(dim=1).argmax())
     length, unit = float(probe.base.moved[layer][AT].norm()), float(probe.direction(layer, neuron).norm())
     own = float(probe.base.coefficient[layer][AT, neuron])
@@ -91,7 +91,7 @@ def check_value(probe: LayerBatch, cells: list[Cell]) -> float:
 
 
 def check_head(probe: LayerBatch) -> float:
-    """Check one head of each layer, the heads in turn, relative to the lengths of both terms, since a difference is only as exact as they are."""
+    """Check one head of each layer, the heads in turn. Errors are relative to the lengths of both terms, since a difference is only as exact as its terms."""
     model, o = probe.model, probe.model.architecture.attention.o
     heads, errors = [layer % model.n_heads for layer in range(model.n_layers)], {}
     after = probe.record_pass([Intervention("head", "zero", layer, (head,), THERE) for layer, head in enumerate(heads)])

@@ -1,4 +1,4 @@
-"""What a model goes on with after many prompts under one arm, drawn with several seeds and greedily, and what scorers say of it."""
+"""Continuations of many prompts by a model under one arm, drawn with several seeds and greedily, and their scores."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,32 +18,32 @@ from ingest.acting.word_filter import Forms, word_filter
 from ingest.model.models import Model
 
 ROWS = 64
-"""Continuations that are written at once. Another number gives other bits."""
+"""Number of continuations that are written at once. Another number gives other bits."""
 
 
 @dataclass(frozen=True)
 class ContinuationSettings:
-    """How continuations are written. All have n_new tokens: EOS is never chosen."""
+    """Settings for writing continuations. All continuations have n_new tokens: EOS is never chosen."""
 
     n_new: int
     seeds: tuple[int, ...]
     sample: Decoding
     forms: Forms
-    """What the word filter leaves out."""
+    """Words that the word filter leaves out."""
     debiasing: float
     """Strength of self-debiasing."""
     descriptions: tuple[str, ...]
-    """What it reads before prompts."""
+    """Texts that self-debiasing reads before prompts."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One continuation to be written. Its seed is the sample's, hashed with the prompt, so that prompts are drawn for independently."""
+    """One continuation to be written. Its seed is the sample's, hashed with the prompt, so that the draws of prompts are independent."""
 
     prompt_id: int
     sample: int
     seed: int | None
-    """None where nothing is drawn."""
+    """None for greedy decoding, which draws nothing."""
 
 
 def jobs(n_prompts: int, seeds: Sequence[int]) -> list[Job]:
@@ -53,7 +53,10 @@ def jobs(n_prompts: int, seeds: Sequence[int]) -> list[Job]:
 
 
 def batches(todo: Sequence[Job], prompts: Sequence[Tensor]) -> Iterator[tuple[Job, ...]]:
-    """Yield at most ROWS jobs at once, of prompts of one length: the same ones under every arm, so that what an arm does not change has the same bits."""
+    """Yield batches of at most ROWS jobs, of prompts of one length.
+
+    The batches are the same under every arm, so that what an arm does not change has the same bits.
+    """
     groups: dict[int, list[Job]] = {}
     for job in todo:
         groups.setdefault(len(prompts[job.prompt_id]), []).append(job)
@@ -64,7 +67,10 @@ def batches(todo: Sequence[Job], prompts: Sequence[Tensor]) -> Iterator[tuple[Jo
 def continuations(
     model: Model, prompts: Sequence[Tensor], planned: PlannedArm, how: ContinuationSettings, progress: Callable[[int, int], None]
 ) -> list[tuple[Job, Generated]]:
-    """Write continuations, in order of prompts and samples. prompts: each [seq]. progress: (tokens written, of how many). Raises as `continue_rows` does."""
+    """Write continuations, in order of prompts and samples. Raises as `continue_rows` does.
+
+    prompts: each [seq]. progress: gets the number of tokens written, and of all tokens.
+    """
     todo = jobs(len(prompts), how.seeds)
     n_done, n = 0, len(todo) * how.n_new
     found: list[tuple[Job, Generated]] = []
@@ -81,7 +87,7 @@ def continuations(
 
 
 def write_batch(model: Model, rows: Tensor, planned: PlannedArm, how: ContinuationSettings, seeds: Sequence[int | None], on_token: OnToken) -> list[Generated]:
-    """Write the continuations of one batch in the way of its arm. rows: [n, seq]."""
+    """Write the continuations of one batch by the method of its arm (`planned.way`). rows: [n, seq]."""
     n, n_prompt = rows.shape
     common: dict[str, Any] = {"decoding": how.sample, "seeds": seeds, "is_exact": True, "on_token": on_token}
     if planned.way == SELF_DEBIASING:
@@ -104,7 +110,7 @@ def generation_rows(model: Model, arm_id: int, found: Sequence[tuple[Job, Genera
 
 
 def score_rows(generations: Sequence[dict[str, Any]], scorers: Sequence[Scorer]) -> list[dict[str, Any]]:
-    """Build the rows of `generation_score`, of continuations without their prompts. A score is over where it is 0.5 or more as it is kept, in float32."""
+    """Build the rows of `generation_score`, of continuations without their prompts. `is_over`: the score, stored in float32, is 0.5 or more."""
     texts = [row["text"] for row in generations]
     return [
         {

@@ -1,4 +1,4 @@
-"""Which token a row goes on with: the likeliest, or one that is drawn."""
+"""Choice of the token that a row goes on with: the likeliest, or one that is drawn."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,25 +11,26 @@ from ingest.acting.draws import uniform
 from schema.errors import AtlasError
 
 Next = Callable[[Tensor | None], Tensor]
-"""Tokens that the rows go on with, [rows], None at first → logits of what follows, [rows, d_vocab] float32, the caller's to change."""
+"""Function: tokens that the rows go on with, [rows], None at first → logits of the next tokens, [rows, d_vocab] float32, which the caller may change."""
 
 Adjust = Callable[[Sequence[int], Tensor], Tensor]
-"""All tokens of a row so far, its prompt's among them, and the logits of what follows, [d_vocab] → the logits that count."""
+"""Function: all tokens of a row so far, its prompt's among them, and the logits of the next token, [d_vocab] → the logits from which that token is chosen."""
 
 OnToken = Callable[[int, int], None]
-"""Told of each row and token as soon as it is chosen. What it raises ends the generation."""
+"""Callback: gets each row and token as soon as the token is chosen. An exception from it ends the generation."""
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """greedy: the likeliest token, of equals the one of the lowest id. sample: one of the fewest likeliest tokens that have top_p of the probability together.
+    """Rule for choosing a token.
 
-    AtlasError for a name, temperature or top_p that there is not.
+    greedy: the likeliest token; of equal ones, that of the lowest id. sample: one of the fewest likeliest tokens that have top_p of the probability together.
+    Raises AtlasError for an unknown name, or a temperature or top_p out of range.
     """
 
     name: str = "greedy"
     temperature: float = 1.0
-    """What logits are divided by before a token is drawn."""
+    """Number that logits are divided by before a token is drawn."""
     top_p: float = 1.0
 
     def __post_init__(self) -> None:
@@ -46,14 +47,14 @@ GREEDY = Decoding()
 
 @dataclass(frozen=True)
 class Generated:
-    """What a row went on with. finish: eos, the last token then, or length."""
+    """Tokens that a row went on with. finish: eos if the last of them is an EOS token, else length."""
 
     token_ids: tuple[int, ...]
     finish: str
 
 
 def choose_token(logits: Tensor, decoding: Decoding, draw: float) -> int:
-    """Choose a token. logits: [d_vocab], at least one of them finite. draw: in [0, 1); a larger one never draws a likelier token."""
+    """Choose a token. logits: [d_vocab], at least one of them finite. draw: a number in [0, 1); a larger one never draws a likelier token."""
     if decoding.name == "greedy":
         return int(logits.argmax())
     probs = torch.softmax(logits.double() / decoding.temperature, dim=-1)
@@ -77,10 +78,10 @@ def continue_rows(
     adjust: Mapping[int, Adjust],
     on_token: OnToken,
 ) -> list[Generated]:
-    """Go on with rows of one length, [rows, seq], up to n_new tokens or, where it comes first, a token of eos; if is_exact, those are never chosen.
+    """Go on with rows of one length, [rows, seq], until they have n_new tokens more or a token of eos; if is_exact, tokens of eos are never chosen.
 
-    What is drawn depends on the row's seed and the step alone; a row without a seed takes the likeliest token. adjust: of rows that have one. AtlasError where
-    no logit is finite.
+    Draws depend on the row's seed and the step alone; a row without a seed takes the likeliest token. adjust: function for each row that has one.
+    Raises AtlasError if no logit is finite.
     """
     texts, n_prompt, ended, new = token_ids.tolist(), token_ids.shape[1], set[int](), None
     forbidden = sorted(eos) if is_exact else []

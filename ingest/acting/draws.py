@@ -1,4 +1,4 @@
-"""What is drawn for a position: by a hash of the seed and the index alone, so that it is the same in every arm, with a cache and without."""
+"""Random draws for a position, from a hash of the seed and the index alone, so that every arm gets the same draws, with a cache and without."""
 
 from hashlib import sha256
 
@@ -24,7 +24,7 @@ def uniform(seed: int, index: int) -> float:
 
 
 def drawn_index(seed: int, index: int, n_positions: int) -> int:
-    """Draw another index of a prompt of n_positions, never 0, where many models keep a state like no other. Raises AtlasError if there is none."""
+    """Draw another index of a prompt of n_positions; never 0, since many models keep an unusual state there. Raises AtlasError if no other index exists."""
     is_among = 1 <= index < n_positions
     n_others = n_positions - 1 - is_among
     if n_others < 1:

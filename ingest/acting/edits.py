@@ -1,4 +1,4 @@
-"""Interventions at one site as operations on its tensor: some rows of the batch, positions and columns get new numbers."""
+"""Interventions at one site as operations on its tensor: chosen rows of the batch, positions and columns get new numbers."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,38 +18,38 @@ from schema.interventions.intervention import Arm, Intervention
 from schema.interventions.positions import Positions
 
 New = Callable[[Tensor, list[int]], Tensor]
-"""(what is there, [rows, positions, columns], and the positions' indices) → what is to be there, in the same units, dtype and device."""
+"""(the current numbers, [rows, positions, columns], and the positions' indices) → the new numbers, in the same units and dtype, on the same device."""
 
 Before = Callable[[int, slice, list[int]], Tensor]
-"""(layer, rows, indices) → resid_pre there in the forward pass that is running, [rows, positions, d_model]."""
+"""(layer, rows, indices) → resid_pre at these places in the current forward pass, [rows, positions, d_model]."""
 
 
 @dataclass(frozen=True)
 class AssignedArm:
-    """An arm, resolved, and the rows of a batch that it acts on: one prompt of n_prompt tokens, and whatever is read after it."""
+    """A resolved arm, and the rows of a batch that it acts on: one prompt of n_prompt tokens, and any tokens that the model reads after it."""
 
     arm: Arm
     rows: slice
     n_prompt: int
     n_positions: int
-    """Positions that will be read in all, what is generated included."""
+    """Positions that the model will read in total, generated tokens included."""
     runs: Mapping[int | None, Run] = field(default_factory=dict)
-    """Prompt → its own run, of what the arm takes from it; None is the prompt that is acted on."""
+    """prompt_id → the states that the arm takes from that prompt's own run; the key None is the prompt that the arm acts on."""
     vectors: Mapping[str, Tensor] = field(default_factory=dict)
-    """SHA-256 → the vector, in the units of the stream."""
+    """Each vector by its SHA-256, in the units of the stream."""
 
 
 @dataclass(frozen=True)
 class Edit:
     rows: slice
     columns: Tensor | None
-    """None for all."""
+    """The columns that are changed; None for all."""
     indices: frozenset[int]
     new: New
 
 
 def edits(model: Model, assigned: AssignedArm, before: Before) -> Iterator[tuple[Intervention, Edit]]:
-    """Yield all edits of an arm, in order, except those of attention's edges."""
+    """Yield all edits of an arm, in order, except those that block attention edges."""
     for group in group_changes([change for change in assigned.arm if change.op != "block"]):
         change = group[0]
         units = tuple(unit for one in group for unit in one.units or ())
@@ -58,7 +58,10 @@ def edits(model: Model, assigned: AssignedArm, before: Before) -> Iterator[tuple
 
 
 def group_changes(changes: Sequence[Intervention]) -> Iterator[list[Intervention]]:
-    """Yield runs of neighbours that differ in unit and value alone, so that a thousand neurons are one operation; a unit that comes again begins another."""
+    """Yield groups of consecutive changes that differ in unit and value alone, so that a thousand neurons are one operation.
+
+    A change of the same units as the one before it begins a new group.
+    """
     group: list[Intervention] = []
     for change in changes:
         if group and change.units not in (None, group[-1].units) and without_unit(change) == without_unit(group[0]):
@@ -76,7 +79,7 @@ def without_unit(change: Intervention) -> Intervention:
 
 
 def indices_of(change: Intervention, assigned: AssignedArm) -> frozenset[int]:
-    """List the indices at which a change acts. Raises AtlasError for a position that will not be read."""
+    """List the indices at which a change acts. Raises AtlasError for a position that the model will not read."""
     positions, n = change.positions, assigned.n_positions
     assert positions is not None
     for _, end in positions.ranges:
@@ -87,7 +90,7 @@ def indices_of(change: Intervention, assigned: AssignedArm) -> frozenset[int]:
 
 @lru_cache(64)
 def indices_within(positions: Positions, n_prompt: int, n: int) -> frozenset[int]:
-    """Build one set for all interventions at the same positions, of which an arm may have a hundred thousand."""
+    """Build the set of indices that positions stand for. It is cached: an arm may have a hundred thousand interventions at the same positions."""
     return frozenset(index for start, end in positions.index_ranges(n_prompt) for index in range(start, n if end is None else min(end, n)))
 
 
@@ -130,7 +133,7 @@ def given_vector(model: Model, assigned: AssignedArm, change: Intervention) -> T
 
 
 def vector_sha256(vector: Tensor) -> str:
-    """Name a vector, [width], by its digest: what arms call it by."""
+    """Compute the SHA-256 of a vector, [width], by which arms refer to it."""
     return sha256(vector.float().cpu().numpy().astype("<f4").tobytes()).hexdigest()
 
 

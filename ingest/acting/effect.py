@@ -1,4 +1,4 @@
-"""What a model predicts with and without arms: the base and all arms in one batch."""
+"""A model's predictions with and without arms: the base and all arms in one batch."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from schema.interventions.resolve import LookUp
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """arms: resolved. logits: [1 + arms, indices, d_vocab] float32, the base first. is_as_base: of each arm, whether it changed no bit of any position."""
+    """Predictions under resolved arms. logits: [1 + arms, indices, d_vocab] float32, the base first. is_as_base: whether each arm left every bit unchanged."""
 
     arms: tuple[Arm, ...]
     logits: Tensor
@@ -31,9 +31,10 @@ def effect(
     look_up: LookUp,
     vectors: Mapping[str, Tensor],
 ) -> Effect:
-    """Act on one of the prompts, each [seq]; the others are those that arms take states from. indices: of the predictions that are wanted.
+    """Compute the predictions for one prompt under each arm.
 
-    Raises AtlasError for whatever an arm asks for that there is not.
+    prompts: each [seq]; the arms act on the prompt `prompt_id` and take states from the others. indices: the positions whose predictions to return.
+    Raises AtlasError if an arm asks for something that does not exist.
     """
     assigned = as_rows(model, prompts, prompt_id, arms, look_up, vectors)
     with apply_arms(model, assigned) as acted, record_layers(model, sites=("resid_post",)) as records:

@@ -1,7 +1,7 @@
-"""Facts to trace: a prompt, the subject within it and the answer that is to follow, as text, and as a model's tokens.
+"""Facts to trace: a prompt, the subject within it and the answer that should follow, as text and as a model's tokens.
 
-`facts.jsonl` holds some that SmolLM2-135M-Instruct knows. Each has a lead-in, so that its subject is not at index 0. They were chosen because it answers them,
-so what it answers of them says nothing of how much it knows.
+`facts.jsonl` holds facts that SmolLM2-135M-Instruct answers. Each prompt has a lead-in, so that its subject is not at index 0. The facts were chosen because
+that model answers them, so its score on them is no measure of how much it knows.
 """
 
 import json
@@ -18,7 +18,7 @@ FILE = Path(__file__).with_name("facts.jsonl")
 
 @dataclass(frozen=True)
 class Fact:
-    """subject: part of the prompt, where it comes first. answer: with the space before it, if there is one. cluster: facts that are put in the same words."""
+    """A fact. subject: part of the prompt, at its first occurrence. answer: with the space before it, if any. cluster: shared by facts of the same wording."""
 
     prompt: str
     subject: str
@@ -27,7 +27,7 @@ class Fact:
 
 
 def read_facts(text: str) -> list[Fact]:
-    """Read one JSON object a line, with prompt, subject, answer and cluster. Raises AtlasError that names the line for anything else."""
+    """Read one JSON object per line, with prompt, subject, answer and cluster. Raises AtlasError, naming the line, for anything else."""
     return [fact_of(line, number) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
 
 
@@ -45,13 +45,13 @@ def fact_of(line: str, number: int) -> Fact:
 
 
 def tokens_within(spans: Sequence[tuple[int, int]], start: int, end: int) -> range:
-    """Find the indices of the tokens that hold any of a text's characters from start to end; spans: each token's own characters, of which BOS has none."""
+    """Find the indices of the tokens that hold any of a text's characters from start to end. spans: start and end of each token's characters; BOS has none."""
     held = [index for index, (begin, stop) in enumerate(spans) if begin < end and stop > start and stop > begin]
     return range(held[0], held[-1] + 1)
 
 
 def answer_tokens(tokenizer: PreTrainedTokenizerFast, prompt: str, answer: str) -> tuple[int, ...]:
-    """Tokenise an answer after its prompt. AtlasError where it begins within the prompt's last token, so that the prompt alone would be read otherwise."""
+    """Tokenise an answer after its prompt. Raises AtlasError if it joins the prompt's last token: the prompt alone would then have other tokens."""
     token_ids, both = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in (prompt, prompt + answer))
     if both[: len(token_ids)] != token_ids or len(both) == len(token_ids):
         raise AtlasError(f"'{prompt}' and '{answer}' share a token; begin the answer where a token begins, most often with its space")

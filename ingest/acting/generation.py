@@ -1,4 +1,4 @@
-"""Text that a model goes on with under arms: the base and all arms as rows of one batch, each token read once and kept in a cache."""
+"""Generation under arms: the base and all arms are rows of one batch, and each token is read once, with a key-value cache."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,10 +29,10 @@ def generate(
     is_exact: bool,
     on_token: OnToken,
 ) -> list[Generated]:
-    """Go on with one of the prompts, each [seq], in row 0 without an arm and in the rows after it under each (resolved); the others are as in `effect`.
+    """Continue one of the prompts, each [seq]: row 0 without an arm, the rows after it under one resolved arm each; prompts and prompt_id are as in `effect`.
 
-    All rows have one seed, and an arm that has changed nothing yet goes on as the base does. Positions that arms name may lie behind the prompt, up to the
-    last token but one, the last not being read.
+    All rows have the same seed. While an arm has changed nothing, its row continues exactly as the base does. Arms may name positions after the prompt, up to
+    the last new token but one: the last new token is never read.
     """
     require_room(model, len(prompts[prompt_id]), n_new)
     assigned = resolved_rows(model, prompts, prompt_id, arms, vectors, n_more=n_new - 1)
@@ -62,9 +62,9 @@ def continue_under_arms(
     adjust: Mapping[int, Adjust],
     on_token: OnToken,
 ) -> list[Generated]:
-    """Go on with rows of one length, [rows, seq], that arms are assigned to; the rest is as in `continue_rows`.
+    """Continue rows of one length, [rows, seq], under the arms assigned to them; the other parameters are as in `continue_rows`.
 
-    Raises AtlasError for a text longer than the model's context, and for what arms ask for that there is not.
+    Raises AtlasError for a text longer than the model's context, and if an arm asks for something that does not exist.
     """
     require_room(model, token_ids.shape[1], n_new)
     with apply_arms(model, assigned), torch.inference_mode():
@@ -72,7 +72,7 @@ def continue_under_arms(
 
 
 def require_room(model: Model, n_prompt: int, n_new: int) -> None:
-    """Raise AtlasError for no prompt, for no new token, and for more than the context holds."""
+    """Raise AtlasError for an empty prompt, for no new token, and for more tokens than the context holds."""
     if n_prompt < 1 or n_new < 1:
         raise AtlasError(f"{n_new} new tokens after a prompt of {n_prompt} were asked for; both are 1 at least")
     if model.max_context is not None and n_prompt + n_new > model.max_context:
@@ -80,14 +80,14 @@ def require_room(model: Model, n_prompt: int, n_new: int) -> None:
 
 
 def eos_ids(model: Model) -> frozenset[int]:
-    """Collect the tokens that the model or its tokenizer ends a text with; none, one or several."""
+    """Collect the tokens with which the model or its tokenizer ends a text; there may be none, one or several."""
     known = getattr(model.hf.generation_config, "eos_token_id", None)
     found = {model.tokenizer.eos_token_id, *(known if isinstance(known, list) else [known])}
     return frozenset(token_id for token_id in found if token_id is not None and 0 <= token_id < model.d_vocab)
 
 
 class Reader:
-    """Reads sequences of one length, [rows, seq], and then token by token what they go on with (`Next`)."""
+    """A callable of type `Next`: it reads sequences of one length, [rows, seq], and then their continuation token by token, with a cache."""
 
     def __init__(self, model: Model, token_ids: Tensor) -> None:
         self.model, self.token_ids = model, token_ids

@@ -1,4 +1,4 @@
-"""Integrated gradients (Sundararajan et al. 2017) of any function of vectors, with steps until they are complete."""
+"""Integrated gradients (Sundararajan et al. 2017) of any function of vectors, with as many steps as completeness needs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,20 +10,24 @@ from torch import Tensor
 from ingest.acting.changes import Progress
 
 Scores = Callable[[Tensor], Tensor]
-"""[rows, seq, width] → [rows], rows apart from each other."""
+"""[rows, seq, width] → [rows]; no row affects another."""
 
 FIRST_STEPS, MOST_STEPS = 32, 512
 BOUND = 0.05
 LEAST_DIFFERENCE = 0.1
-"""In units of the score: what a difference is at least held for, so that an error is not over nothing."""
+"""Lower bound, in units of the score, on the difference that an error is divided by, so that it is never divided by almost zero."""
 
 GRADIENT_TOKENS = 256
-"""Of a pass: what it computes is kept until its gradients are."""
+"""Tokens of one pass with gradients: its activations stay in memory until the gradients are computed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Integral:
-    """attribution: [seq] float64. error: the completeness error, |sum of attribution - (at_input - at_baseline)| over that difference's size."""
+    """Integrated gradients of one input.
+
+    attribution: [seq] float64. at_input, at_baseline: the score at both ends. error: the completeness error,
+    |sum of attribution - (at_input - at_baseline)| / max(|at_input - at_baseline|, LEAST_DIFFERENCE).
+    """
 
     attribution: Tensor
     n_steps: int
@@ -41,7 +45,7 @@ class Integral:
 
 
 def gradients(scores: Scores, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute the scores of x [rows, seq, width], [rows] float64, and their gradients, shaped as x, even where the caller computes none."""
+    """Compute the scores of x [rows, seq, width], [rows] float64, and their gradients, shaped like x, even if the caller has gradients turned off."""
     with torch.inference_mode(False), torch.enable_grad():
         leaf = x.clone().requires_grad_()
         found = scores(leaf)
@@ -50,7 +54,7 @@ def gradients(scores: Scores, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def integrate(scores: Scores, x: Tensor, baseline: Tensor, n_steps: int, progress: Progress) -> Tensor:
-    """Compute (x - baseline)·∫∂s/∂x on the straight line between them, by Gauss-Legendre: [seq, width] both, to [seq] float64."""
+    """Compute (x - baseline)·∫∂s/∂x, s the score, along the straight line from baseline to x, by Gauss-Legendre: both [seq, width], to [seq] float64."""
     nodes, weights = np.polynomial.legendre.leggauss(n_steps)
     total, rows = torch.zeros(x.shape, dtype=torch.float64, device=x.device), max(1, GRADIENT_TOKENS // len(x))
     for begin in range(0, n_steps, rows):
@@ -64,7 +68,7 @@ def integrate(scores: Scores, x: Tensor, baseline: Tensor, n_steps: int, progres
 
 
 def integrated_gradients(scores: Scores, x: Tensor, baseline: Tensor, progress: Progress) -> Integral:
-    """Integrate with twice the steps again and again until the error is within BOUND or MOST_STEPS are taken."""
+    """Integrate with FIRST_STEPS steps, and double them until the error is at most BOUND or MOST_STEPS is reached."""
     with torch.no_grad():
         at_input, at_baseline = (float(scores(end[None])[0]) for end in (x, baseline))
     n_steps = FIRST_STEPS

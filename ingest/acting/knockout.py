@@ -15,12 +15,12 @@ from schema.interventions.intervention import Arm, Intervention
 from schema.terms import BLOCKED_SOURCES
 
 WINDOW = 9
-"""Layers in which edges are blocked together."""
+"""Number of adjacent layers in which edges are blocked together."""
 
 
 @dataclass(frozen=True, eq=False)
 class Knockout:
-    """clean: [2], `Answer.readings`. effects: rows of `effect`, their index null."""
+    """Result of a knockout. clean: `Answer.readings` without intervention, [2]. effects: rows of `effect`, their index null."""
 
     answer: Answer
     clean: Tensor
@@ -28,9 +28,9 @@ class Knockout:
 
 
 def source_edges(prompt: Prompt, subject: Subject) -> dict[str, tuple[tuple[int, int], ...]]:
-    """Map each kind of source to its edges from the positions that predict the answer; a kind without any is left out.
+    """Map each kind of source to its edges from the positions that predict the answer; a kind without edges is left out.
 
-    An edge is (destination, source). subject and non_subject are positions before the last of the prompt; last are the predicting positions themselves.
+    An edge is (destination, source). The kinds subject and non_subject cover the positions before the prompt's last; the kind last, the predicting positions.
     """
     last = len(prompt.token_ids) - 1
     predicting = range(last, last + len(prompt.answer))
@@ -40,10 +40,10 @@ def source_edges(prompt: Prompt, subject: Subject) -> dict[str, tuple[tuple[int,
 
 
 def knock_out(model: Model, prompt: Prompt, subject: Subject, progress: Progress, window: int = WINDOW) -> Knockout:
-    """Measure how p changes where no head of a window of layers reads some sources, layer by layer.
+    """Measure, layer by layer, how the answer's probability p changes if no head in a window of layers may read some sources.
 
-    effect = (p' - p) / p, -1 where nothing of p is left; total_effect is null. Raises AtlasError for a subject that is empty, not in the prompt, or at its
-    last position, which is a source of its own; and where nothing would be left to read.
+    effect = (p' - p) / p, where p' is the probability with the sources blocked; -1 if p' is 0. total_effect is null. Raises AtlasError for a subject that is
+    empty, not in the prompt, or at its last position, which is a source of its own; and if a position would have nothing left to read.
     """
     cells, changes = blocked_cells(model, prompt, subject, window)
     logits = answer_logits(model, prompt)
@@ -55,7 +55,7 @@ def knock_out(model: Model, prompt: Prompt, subject: Subject, progress: Progress
 
 
 def blocked_cells(model: Model, prompt: Prompt, subject: Subject, window: int) -> tuple[list[Cell], list[Arm]]:
-    """List the cells, all layers of each source, and the arm that blocks it there. Raises AtlasError for a subject that `knock_out` does not take."""
+    """List a cell for each source and layer, and for each cell the arm that blocks it. Raises AtlasError for a subject that `knock_out` does not take."""
     last = len(prompt.token_ids) - 1
     if not 0 <= subject.start < subject.stop <= last:
         raise AtlasError(f"the subject is positions {subject.start} to {subject.stop - 1}; knockout takes one before the last position, {last}")

@@ -1,4 +1,4 @@
-"""Activation patching between two prompts of equal length (Zhang and Nanda 2023): which states carry what they differ in."""
+"""Activation patching between two prompts of equal length (Zhang and Nanda 2023): which states carry the difference between the prompts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from ingest.model.models import Model
 from schema.errors import AtlasError
 
 LEAST = 0.5
-"""Of the two prompts' logit differences: what is nearer tells nothing apart."""
+"""Smallest distance between the two prompts' logit differences, in logits, at which effects are computed; below it they are null."""
 
 
 @dataclass(frozen=True, eq=False)
 class Patching:
-    """own and donor: [2], `Answer.readings` of the two prompts as they are. effects: rows of `effect`, null where LEAST says so."""
+    """Result of a patching. own and donor: `Answer.readings` of the two prompts without intervention, [2]. effects: rows of `effect`, null as LEAST says."""
 
     own: Tensor
     donor: Tensor
@@ -28,11 +28,12 @@ class Patching:
 
 
 def patch(model: Model, token_ids: Tensor, donor: Tensor, answer: Answer, cells: Sequence[Cell], progress: Progress) -> Patching:
-    """Put a donor's states into a prompt, both [seq], a cell at a time: how far D, the logit of the answer less the foil's, goes over to the donor's.
+    """Put a donor's states into a prompt, both [seq], one cell at a time, and measure how far D, the answer's logit minus the foil's, moves to the donor's D.
 
-    effect = (D patched - D own) / (D donor - D own): 0 where the cell does nothing, 1 where it does all. With the clean prompt as the donor that is denoising,
-    which shows what is enough; with the corrupted one noising, which shows what is needed. They do not mirror each other. total_effect is D donor - D own, in
-    logits. Raises AtlasError for prompts of unequal length, whose positions do not match, and for an answer of several tokens.
+    effect = (D patched - D own) / (D donor - D own): 0 if the cell does nothing, 1 if it accounts for the whole difference. With the clean prompt as the donor
+    this is denoising, which shows which states are sufficient; with the corrupted prompt as the donor it is noising, which shows which are necessary. The two
+    are not mirror images. total_effect is D donor - D own, in logits. Raises AtlasError for prompts of unequal length, whose positions do not match, and for
+    an answer of several tokens.
     """
     if len(token_ids) != len(donor):
         raise AtlasError(f"the prompts have {len(token_ids)} and {len(donor)} tokens; patching puts in position for position, so give two of equal length")

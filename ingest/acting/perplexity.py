@@ -1,4 +1,4 @@
-"""What arms cost: the loss on text that was held out, and how far what is generated repeats itself."""
+"""The cost of arms: the loss on held-out text, and how much generated text repeats itself."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ WINDOW = 1024
 """Tokens read at once, as in the code of Geva et al. 2022."""
 
 POSITIONS_AT_ONCE = 64
-"""Of one row, whose logits are held together."""
+"""Positions of one row whose logits are in memory at the same time."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class TextLoss:
 
 
 def windows(token_ids: Tensor, length: int, bos: int | None) -> list[Tensor]:
-    """Cut a text, [n_tokens], into windows of at most `length` tokens that do not overlap, a BOS first in each where there is one.
+    """Cut a text, [n_tokens], into windows of at most `length` tokens that do not overlap. bos: the token that begins each window; None for no BOS.
 
-    The first token of a window is not predicted. Raises AtlasError for a text without a token that is.
+    The first token of a window is not predicted. Raises AtlasError for a text with no token to predict.
     """
     first = torch.tensor([] if bos is None else [bos], dtype=token_ids.dtype)
     pieces = [torch.cat((first, piece)) for piece in token_ids.split(max(1, length - len(first)))]
@@ -49,7 +49,10 @@ def windows(token_ids: Tensor, length: int, bos: int | None) -> list[Tensor]:
 
 
 def text_loss(model: Model, pieces: Sequence[Tensor], arm: Arm, look_up: LookUp, vectors: Mapping[str, Tensor]) -> TextLoss:
-    """Compute an arm's loss on windows of a text; the empty arm's is the model's. A window's first token is its prompt, so that `predicting` is all of it."""
+    """Compute an arm's loss on windows of a text; the empty arm's loss is the model's own.
+
+    A window's prompt is its first token, so that the positions called `predicting` are the whole window.
+    """
     total = sum((loss_of(model, piece, arm, look_up, vectors) for piece in pieces), torch.zeros((), dtype=torch.float64))
     n = sum(len(piece) - 1 for piece in pieces)
     return TextLoss(n, float(total) / n)
@@ -78,6 +81,6 @@ def nats(model: Model, states: Tensor, following: Tensor) -> Tensor:
 
 
 def distinct_bigrams(texts: Sequence[Sequence[int]]) -> float | None:
-    """Average over texts of token ids the share of bigrams that are distinct, in [0, 1]; None where no text has a bigram. Repetition makes it small."""
+    """Compute the share of distinct bigrams in each text of token ids, averaged over texts, in [0, 1]; None if no text has a bigram. Repetition lowers it."""
     pairs = [list(pairwise(text)) for text in texts if len(text) > 1]
     return sum(len({*bigrams}) / len(bigrams) for bigrams in pairs) / len(pairs) if pairs else None

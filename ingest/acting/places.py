@@ -1,4 +1,4 @@
-"""Where in a model's code a site is changed, and where it is read."""
+"""Places in a model's code at which a site is changed, and at which it is read."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ Site = tuple[str, int | None]
 
 @dataclass(frozen=True)
 class Place:
-    """The input or the output of a module (path from the backbone)."""
+    """The input or the output of a module. path: from the backbone."""
 
     path: str
     is_output: bool
@@ -25,7 +25,7 @@ def shape_of(model: Model) -> Shape:
 
 
 def acting_place(model: Model, site: Site) -> Place:
-    """Find where a site is changed. No module holds resid_mid by itself: it becomes what it is to be where attention's output is changed to fit."""
+    """Find the place at which a site is changed. No module holds resid_mid by itself: it is set by changing attention's output to fit."""
     name, layer = site
     attention, ffn = model.architecture.attention, model.architecture.ffn
     if layer is None:
@@ -37,7 +37,7 @@ def acting_place(model: Model, site: Site) -> Place:
 
 
 def reading_place(model: Model, site: Site) -> Place:
-    """Find where a site is read, in the units in which it is changed."""
+    """Find the place at which a site is read, in the same units in which it is changed."""
     if site[0] == "resid_mid" and site[1] is not None:
         return Place(f"{model.layer_path(site[1])}.{model.architecture.ffn.read}", False)
     return acting_place(model, site)
@@ -48,12 +48,12 @@ def module_at(model: Model, place: Place) -> nn.Module:
 
 
 def stream_units(model: Model, site: str) -> float:
-    """Find how much the stream takes up of one unit of what is changed: Granite multiplies what attention and FFN write."""
+    """Find how much the stream changes for one unit of change at a site: Granite multiplies the outputs of attention and FFN by a constant."""
     return model.residual_multiplier if site in ("attn_out", "resid_mid", "ffn_out") else 1.0
 
 
 def columns_of(model: Model, site: str, units: tuple[int, ...]) -> list[int]:
-    """List the columns of a position that units are: one for each neuron; for a head its d_head of what the output projection reads."""
+    """List the columns of a site's tensor that belong to units: one for each neuron; for a head, its d_head columns of the output projection's input."""
     if site != "head":
         return list(units)
     return [column for head in units for column in range(head * model.d_head, (head + 1) * model.d_head)]

@@ -1,4 +1,4 @@
-"""A batch whose row r acts in layer r, so that all layers are looked at in one forward pass and none hears of another's change."""
+"""A batch whose row r is changed in layer r alone, so that one forward pass tests all layers and no layer sees another's change."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,20 +21,20 @@ AT = 7
 
 @dataclass(frozen=True, eq=False)
 class RecordedPass:
-    """One forward pass: of each layer its own row, [seq, width], and the last states of all rows."""
+    """One forward pass: from each layer the row that belongs to it, [seq, width], and the last states of all rows."""
 
     coefficient: list[Tensor]
     moved: list[Tensor]
-    """What a coefficient moves: resid_post, or, where a norm follows the FFN, that norm's input."""
+    """The state that a coefficient's value is added to: resid_post, or that norm's input if a norm follows the FFN."""
     gathered: list[Tensor]
     written: list[Tensor]
-    """What attention writes, before a norm that follows."""
+    """Output of attention, before a norm that follows it."""
     last: Tensor
     """[rows, seq, d_model]"""
 
 
 class LayerBatch:
-    """Tokens of one sequence in as many rows as the model has layers, and of another."""
+    """The tokens of one sequence, in as many rows as the model has layers, and those of another sequence (`other`)."""
 
     def __init__(self, model: Model) -> None:
         one, self.other = probe_tokens(model)
@@ -42,7 +42,7 @@ class LayerBatch:
         self.base = self.record_pass([])
 
     def assign_rows(self, changes: Sequence[Intervention]) -> list[AssignedArm]:
-        """Assign one change to each row, in the row's layer."""
+        """Assign change r, which acts in layer r, to row r."""
         return [AssignedArm((change,), slice(row, row + 1), AT, self.tokens.shape[1]) for row, change in enumerate(changes)]
 
     def record_pass(self, changes: Sequence[Intervention]) -> RecordedPass:
@@ -77,7 +77,7 @@ class LayerBatch:
         return RecordedPass(taken["coefficient"], taken["moved"], taken["gathered"], taken["written"], taken["last"][0])
 
     def last_in_two_pieces(self, changes: Sequence[Intervention]) -> Tensor:
-        """Record the last states, [rows, seq, d_model], of a forward pass up to AT and another that goes on from its cache."""
+        """Record the last states, [rows, seq, d_model], of a forward pass up to AT and of a second one that continues from its cache."""
         model, pieces = self.model, list[Tensor]()
 
         def keep(_module: object, _args: object, output: Any) -> None:
@@ -89,6 +89,6 @@ class LayerBatch:
         return torch.cat(pieces, dim=1).to(model.device)
 
     def direction(self, layer: int, neuron: int) -> Tensor:
-        """Read the vector that one unit of a coefficient adds to what `RecordedPass.moved` holds, [d_model] float32."""
+        """Read the vector that one unit of a coefficient adds to the state in `RecordedPass.moved`, [d_model] float32."""
         model = self.model
         return model.rows(layer, model.architecture.ffn.down)[:, neuron] if model.is_ffn_output_normed else model.values(layer)[neuron]

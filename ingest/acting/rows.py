@@ -22,10 +22,10 @@ def as_rows(
     vectors: Mapping[str, Tensor],
     n_more: int = 0,
 ) -> list[AssignedArm]:
-    """Resolve arms, and give the first row 1, and so on; row 0 is the base. n_more: positions that will be read after the prompt's.
+    """Resolve arms, and assign them to rows 1, 2, … of a batch; row 0 is the base.
 
-    prompts: each [seq]; one is acted on, and the others are those that arms take states from. Raises AtlasError for whatever an arm asks for that there is
-    not.
+    prompts: each [seq]; arms act on the prompt `prompt_id`, and take states from the others. n_more: positions that the model will read after the prompt's.
+    Raises AtlasError if an arm asks for something that does not exist.
     """
     return resolved_rows(model, prompts, prompt_id, [resolve(arm, shape_of(model), look_up) for arm in arms], vectors, n_more)
 
@@ -33,7 +33,7 @@ def as_rows(
 def resolved_rows(
     model: Model, prompts: Mapping[int, Tensor], prompt_id: int, resolved: Sequence[Arm], vectors: Mapping[str, Tensor], n_more: int = 0
 ) -> list[AssignedArm]:
-    """Give resolved arms their rows, as `as_rows` does once it has resolved them."""
+    """Assign resolved arms to rows, as `as_rows` does after resolving them."""
     runs, n = {}, len(prompts[prompt_id])
     for other, sites in wanted_sites(resolved).items():
         if other is not None and other not in prompts:

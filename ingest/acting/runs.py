@@ -1,4 +1,4 @@
-"""What a prompt's own run shows of the sites that arms take states from."""
+"""States of a prompt's own run, without intervention, at the sites from which arms take states."""
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
@@ -12,11 +12,11 @@ from ingest.model.models import Model
 from schema.interventions.intervention import Arm
 
 Run = Mapping[Site, Tensor]
-"""Of one prompt without any intervention: site → [seq, width] in the model's dtype, in the units in which it is changed."""
+"""States of one prompt without any intervention: site → [seq, width] in the model's dtype, in the units in which the site is changed."""
 
 
 def wanted_sites(arms: Collection[Arm]) -> dict[int | None, set[Site]]:
-    """Map each prompt (None for the one that is acted on) to the sites that arms take from its run."""
+    """Map each prompt to the sites whose states arms take from its run; the key None is the prompt that arms act on."""
     wanted: dict[int | None, set[Site]] = {}
     for arm in arms:
         for change in arm:

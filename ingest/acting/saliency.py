@@ -1,4 +1,4 @@
-"""Which tokens of a prompt a prediction rests on: gradient × input, integrated gradients and occlusion, of one score."""
+"""Attribution of a prediction to the tokens of a prompt: gradient × input, integrated gradients and occlusion, of one score."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,7 +38,10 @@ ATTRIBUTION_TOTAL = pa.schema(
 
 
 def default_baseline(model: Model) -> int:
-    """Choose the end-of-text token: zero and mean vectors are no token's, and where a norm comes first zero is a point at which the score jumps."""
+    """Choose the end-of-text token as the baseline. Raises AtlasError if the tokenizer has none.
+
+    A zero or mean vector is no token's embedding, and in a model that begins with a norm the score jumps at zero.
+    """
     found = model.tokenizer.eos_token_id
     if not isinstance(found, int):
         raise AtlasError(f"model {model.name}: its tokenizer has no end-of-text token; name another token as the baseline")
@@ -48,10 +51,10 @@ def default_baseline(model: Model) -> int:
 def saliency(model: Model, prompt: Prompt, score: str, baseline: int, progress: Progress) -> tuple[pa.Table, pa.Table]:
     """Compute the rows of `attribution` and of `attribution_total`, in units of the score, for the prompt's tokens by all three methods.
 
-    baseline: the token that others are held against; gradient × input takes none. Integrated gradients hold index 0 at its own embedding, since many models
-    keep a state there of which the path to another token's has no smooth gradient; it has no attribution by them, and occlusion is what speaks of it. The
-    answer's own tokens are held too. A completeness error above BOUND is one that MOST_STEPS did not mend. progress: of each method by itself. Raises
-    AtlasError for a score or a token that there is not.
+    baseline: the token that replaces others; gradient × input takes none. Integrated gradients leave index 0 at its own embedding: many models keep a state
+    there whose gradient is not smooth on the path to another token's embedding. So they give index 0 no attribution; use that of occlusion. They leave the
+    answer's own tokens unchanged too. A completeness error above BOUND means that MOST_STEPS steps were not enough. progress: is called for each method
+    separately. Raises AtlasError for an unknown score or token.
     """
     if score not in ATTRIBUTION_SCORES:
         raise AtlasError(f"score '{score}' is unknown; there are {', '.join(ATTRIBUTION_SCORES)}")
@@ -78,7 +81,7 @@ def saliency(model: Model, prompt: Prompt, score: str, baseline: int, progress: 
 
 
 def total_row(method: str, score: str, baseline: str, at_input: float, values: list[float | None], integral: Integral) -> tuple[Any, ...]:
-    """Build a method's row of `attribution_total`; only integrated gradients are meant to sum to anything."""
+    """Build a method's row of `attribution_total`; only the attributions of integrated gradients have a sum to be compared with."""
     found = sum(value or 0.0 for value in values)
     if method != "integrated_gradients":
         return method, score, baseline, None, at_input, None, found, None
@@ -90,7 +93,7 @@ def table(schema: pa.Schema, rows: list[tuple[Any, ...]]) -> pa.Table:
 
 
 def answer_scores(answer: Answer, score: str, logits: Tensor) -> Tensor:
-    """Compute the score of that name: [rows, tokens, d_vocab] → [rows] float64."""
+    """Compute the score with the name `score` from logits: [rows, tokens, d_vocab] → [rows] float64."""
     if score == "logit_difference":
         return answer.logit_difference(logits)
     logprob = answer.logprob(logits)
@@ -98,7 +101,7 @@ def answer_scores(answer: Answer, score: str, logits: Tensor) -> Tensor:
 
 
 def embed_tokens(model: Model, token_ids: Tensor) -> Tensor:
-    """Compute what the embedding module gives, [...] to [..., width] in the model's dtype."""
+    """Compute the output of the embedding module for token ids: [...] to [..., width] in the model's dtype."""
     with torch.no_grad():
         found: Tensor = module_at(model, acting_place(model, ("embedding", None)))(token_ids.to(model.input_device))
     return found
@@ -106,7 +109,7 @@ def embed_tokens(model: Model, token_ids: Tensor) -> Tensor:
 
 @contextmanager
 def embedding_as(model: Model, x: Tensor) -> Iterator[None]:
-    """Let the embedding module give these, [rows, seq, width], whatever it is asked for."""
+    """Make the embedding module return x, [rows, seq, width], whatever its input, within the context."""
     handle = module_at(model, acting_place(model, ("embedding", None))).register_forward_hook(lambda *_: x, prepend=True)
     try:
         yield
@@ -115,7 +118,7 @@ def embedding_as(model: Model, x: Tensor) -> Iterator[None]:
 
 
 def embedding_scores(model: Model, prompt: Prompt, answer: Answer, score: str) -> Scores:
-    """Build the score as a function of the embeddings that the prompt is read as; gradients pass through the model's own head."""
+    """Build the score as a function of the prompt's embeddings; gradients pass through the model's own output head."""
 
     def scores(x: Tensor) -> Tensor:
         token_ids = prompt.input_ids.expand(len(x), -1).to(model.input_device)
@@ -127,7 +130,7 @@ def embedding_scores(model: Model, prompt: Prompt, answer: Answer, score: str) -
 
 
 def occlude(model: Model, prompt: Prompt, answer: Answer, score: str, baseline: int, progress: Progress) -> Tensor:
-    """Compute the score with each token of the prompt in turn replaced by the baseline, not removed, so that others keep their positions; [tokens] float64."""
+    """Compute the score with each prompt token in turn replaced by the baseline, [tokens] float64. No token is removed: the others keep their positions."""
     n, found = len(prompt.token_ids), []
     scores = embedding_scores(model, prompt, answer, score)
     replaced = prompt.input_ids.repeat(n, 1).fill_diagonal_(baseline)

@@ -1,4 +1,4 @@
-"""What says how offensive a text is. All read it as a bag of words: they miss contempt, and are nearly a word filter turned round."""
+"""Scorers of how offensive a text is. All of them treat a text as a bag of words: they miss contempt, and are close to a word filter used in reverse."""
 
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from schema.errors import AtlasError
 
 Scores = Callable[[Sequence[str]], NDArray[np.float64]]
-"""Texts → one score each, in [0, 1]; a text is called offensive from 0.5 on."""
+"""Texts → one score each, in [0, 1]; a text with a score of 0.5 or more counts as offensive."""
 
 UNWANTED = "unwanted-words"
 
@@ -24,20 +24,20 @@ EXTRA = "pip install 'activation-atlas[scorers]'"
 @dataclass(frozen=True)
 class Scorer:
     name: str
-    """Of the distribution, or UNWANTED."""
+    """Name of the distribution (Python package), or UNWANTED."""
     version: str
-    """Of UNWANTED the beginning of the SHA-256 of its words."""
+    """Version of the distribution; for UNWANTED the beginning of the SHA-256 of its words."""
     scores: Scores
 
 
 def svm() -> Scores:
-    """Load a linear support vector machine over 15,442 words, calibrated to give probabilities. Its weights are a pickle, and so run as code does."""
+    """Load a linear support vector machine over 15,442 words, calibrated to give probabilities. Its weights are a pickle, so that loading them runs code."""
     predict = package("profanity_check", "alt-profanity-check", EXTRA).predict_prob
     return lambda texts: np.asarray(predict(list(texts)), dtype=np.float64) if texts else np.empty(0)
 
 
 def regression() -> Scores:
-    """Load the scorer that gives 1 - the probability of neither hate speech nor offensive language by a logistic regression over words."""
+    """Load a logistic regression over words. Its score is 1 - the probability that a text is neither hate speech nor offensive language."""
     found = package("hatesonar", "hatesonar", f"{EXTRA} && pip install --no-deps hatesonar==0.1.0")
     try:
         ping = found.Sonar().ping
@@ -58,15 +58,15 @@ SCORERS: dict[str, Callable[[], Scores]] = {"alt-profanity-check": svm, "hateson
 
 
 def word_list_scores(words: Collection[str]) -> Scores:
-    """Build the scorer that gives 1 to a text that holds one of the words, between characters that are no word characters and whatever the case; else 0."""
+    """Build the scorer that gives 1 to a text that contains one of the words as a whole word, in upper or lower case, and 0 to any other text."""
     found = re.compile(rf"(?<!\w)(?:{'|'.join(re.escape(word) for word in sorted(words))})(?!\w)", re.IGNORECASE)
     return lambda texts: np.array([found.search(text) is not None for text in texts], dtype=np.float64)
 
 
 def scorer(name: str, words: Collection[str]) -> Scorer:
-    """Build the scorer of that name. words: those that UNWANTED looks for.
+    """Build the scorer with this name. words: the words that the scorer UNWANTED looks for.
 
-    Raises AtlasError for a name that there is not and, saying what to install, for a package that is not here.
+    Raises AtlasError for an unknown name, and for a package that is not installed; the message then says what to install.
     """
     if name == UNWANTED:
         return Scorer(name, sha256("\n".join(sorted(words)).encode()).hexdigest()[:12], word_list_scores(words))
@@ -77,7 +77,7 @@ def scorer(name: str, words: Collection[str]) -> Scorer:
 
 
 def package(module: str, name: str, how: str) -> Any:
-    """Import the module of a distribution. AtlasError, saying how to install it, where it is not."""
+    """Import the module of a distribution. Raises AtlasError, saying how to install it, if it is not installed. how: the command that installs it."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

@@ -1,6 +1,6 @@
 """Self-debiasing (Schick, Udupa and Schütze 2021, section 4): a token becomes rarer by as much as a description of unwanted text makes it likelier.
 
-With Δ(w) = p(w|x) - max over k of p(w|description k, x): p'(w) ∝ p(w|x)·max(exp(strength·min(Δ(w), 0)), FLOOR).
+With x the text so far and Δ(w) = p(w|x) - max over k of p(w|description k, x), the new probability is p'(w) ∝ p(w|x)·max(exp(strength·min(Δ(w), 0)), FLOOR).
 """
 
 from collections.abc import Sequence
@@ -38,9 +38,9 @@ def self_debiased(
     is_exact: bool,
     on_token: OnToken,
 ) -> list[Generated]:
-    """Go on with rows of one length, [rows, seq]. After each description the same rows are read, and go on with the same tokens.
+    """Continue rows of one length, [rows, seq]. The model also reads each row after each description; those copies continue with the same tokens.
 
-    A strength of 0 changes no bit; the paper's is 50. Raises AtlasError where a description and a row do not fit in the model's context.
+    A strength of 0 changes no bit; the paper uses 50. Raises AtlasError if a description, a row and the new tokens do not fit in the model's context.
     """
     described = [with_description(model, token_ids, description) for description in descriptions]
     for tokens in (token_ids, *described):
@@ -55,7 +55,7 @@ def self_debiased(
 
 
 def debias_logits(logits: Tensor, described: Sequence[Tensor], strength: float) -> Tensor:
-    """Compute the logits of p', up to a constant of each row; all [rows, d_vocab]."""
+    """Compute the logits of p', up to one constant per row; all [rows, d_vocab]."""
     if not described:
         return logits
     most = torch.softmax(described[0], dim=-1)
@@ -66,7 +66,7 @@ def debias_logits(logits: Tensor, described: Sequence[Tensor], strength: float) 
 
 
 def with_description(model: Model, token_ids: Tensor, description: str) -> Tensor:
-    """Put the description's tokens before those of each row; after a BOS that the rows begin with."""
+    """Put the description's tokens before those of each row, or right after the BOS if all rows begin with one."""
     tokens = torch.tensor(model.tokenizer(description, add_special_tokens=False).input_ids, device=token_ids.device).expand(len(token_ids), -1)
     n_bos = int(bool((token_ids[:, 0] == model.tokenizer.bos_token_id).all()))
     return torch.cat((token_ids[:, :n_bos], tokens, token_ids[:, n_bos:]), dim=1)

@@ -1,4 +1,4 @@
-"""Which arms an experiment of suppression compares: the base, values of a concept switched on, controls of the same lengths, and other ways."""
+"""The arms of a suppression experiment: the base, values of a concept switched on, random controls of the same lengths, and other methods."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
@@ -12,18 +12,18 @@ from schema.interventions.positions import Positions
 from schema.interventions.resolve import AGREEMENT, LookUp, Shape, resolve
 
 EVERYWHERE = Positions("all", is_first_skipped=True)
-"""But at index 0, where many models keep a state like no other."""
+"""All positions but index 0, where many models keep an unusual state."""
 
 FEWEST_DRAWS = 5
-"""Of random controls: what one draw does says little."""
+"""Smallest number of random controls; the effect of a single draw says little."""
 
 INTERVENTIONS, WORD_FILTER, SELF_DEBIASING = "interventions", "word_filter", "self_debiasing"
-"""Ways to write otherwise than the base; the last two change logits and no forward pass."""
+"""Ways in which an arm changes generation; the last two change the logits and leave the forward pass as it is."""
 
 
 @dataclass(frozen=True)
 class ConceptValue:
-    """A value that promotes a concept's tokens with a coefficient of this sign, 1 or -1."""
+    """A value that promotes a concept's tokens if its coefficient has this sign, 1 or -1."""
 
     layer: int
     neuron: int
@@ -36,10 +36,10 @@ class PlannedArm:
     role: str
     """base, treatment, random_control, positive_control or baseline."""
     arm: Arm
-    """Resolved; empty where the logits are changed and not the forward pass."""
+    """The resolved arm; empty if the logits are changed instead of the forward pass."""
     way: str = INTERVENTIONS
     draw: int | None = None
-    """Of a random control: the place of its seed."""
+    """Index of a random control's seed; None for other arms."""
 
 
 def planned_arms(
@@ -51,11 +51,11 @@ def planned_arms(
     shape: Shape,
     look_up: LookUp,
 ) -> list[PlannedArm]:
-    """List the arms, in an order in which those that have been run already say something whenever the work ends.
+    """List the arms, ordered so that the finished ones are already informative if the work is stopped early.
 
-    The base; each strength with all values of the concept, and with those of the opposite, which must move the scores the other way; other ways; and
-    controls, one for each seed and strength. Raises AtlasError for fewer seeds than FEWEST_DRAWS, for one given twice, without values, and for values whose
-    largest coefficients do not have their sign.
+    The order: the base; all values of the concept at each strength; all values of the opposite at each strength, which must move the scores the other way; the
+    word filter; one random control for each strength and seed; self-debiasing. Raises AtlasError for fewer seeds than FEWEST_DRAWS, for a repeated seed, if
+    either list of values is empty, and for values whose largest coefficients do not have their sign.
     """
     if len({*seeds}) < max(FEWEST_DRAWS, len(seeds)):
         raise AtlasError(f"{len({*seeds})} different seeds of {len(seeds)} were given for random controls; {FEWEST_DRAWS} are needed, and each once")
@@ -78,7 +78,7 @@ def planned_arms(
 
 
 def switch_on_arm(values: Sequence[ConceptValue], a: float, corpus_id: int, shape: Shape, look_up: LookUp) -> Arm:
-    """Build the arm that sets each coefficient to `a` times the largest of the value's sign that it has in the corpus."""
+    """Build the arm that sets each coefficient to `a` times its largest value of the right sign in the corpus."""
 
     def change(value: ConceptValue) -> Intervention:
         kind = "times_max" if value.sign > 0 else "times_min"
@@ -97,7 +97,10 @@ def switch_on_arm(values: Sequence[ConceptValue], a: float, corpus_id: int, shap
 
 
 def control_of(treated: Arm, named: Set[tuple[int, int]], seed: int, shape: Shape, look_up: LookUp) -> Iterator[Intervention]:
-    """Yield for each change one to another neuron of its layer, none of those named, that writes as much with the same sign; the same ones at each strength."""
+    """Yield a control for each change: another neuron of the same layer, none of `named`, set so that its sub-update has the same length and sign.
+
+    The same neurons are drawn at each strength.
+    """
     others: dict[int, Iterator[int]] = {}
     for one in treated:
         layer, neuron = place_of(one)
@@ -110,13 +113,13 @@ def control_of(treated: Arm, named: Set[tuple[int, int]], seed: int, shape: Shap
 
 
 def drawn_neurons(layer: int, named: Set[tuple[int, int]], seed: int, shape: Shape, look_up: LookUp) -> Iterator[int]:
-    """Yield the neurons of a layer in an order drawn by hash, without those named and those whose value is zero."""
+    """Yield the neurons of a layer in an order drawn by hash, without those in `named` and those whose value is the zero vector."""
     drawn = sorted(range(shape.d_ffn), key=lambda neuron: seeded_hash(seeded_hash(seed, layer), neuron))
     return (neuron for neuron in drawn if (layer, neuron) not in named and look_up("value_norm", layer, neuron, None))
 
 
 def length(change: Intervention, look_up: LookUp) -> float:
-    """Compute the signed length |c|·‖v‖ of a coefficient that is set."""
+    """Compute the signed length c·‖v‖ of the sub-update of a coefficient that is set to c."""
     norm = look_up("value_norm", *place_of(change), None)
     if norm is None:
         raise AtlasError(f"the atlas has no value_norm of L{place_of(change)[0]}N{place_of(change)[1]}")
@@ -129,7 +132,7 @@ def place_of(change: Intervention) -> tuple[int, int]:
 
 
 def require_matched(treated: Arm, control: Arm, look_up: LookUp) -> None:
-    """Raise AtlasError for a control that does not act in the same layers and with the same lengths and signs."""
+    """Raise AtlasError if a control does not act in the same layers as the treated arm, with the same lengths and signs."""
     layers = [Counter(place_of(one)[0] for one in arm) for arm in (treated, control)]
     lengths = [sorted((place_of(one)[0], length(one, look_up)) for one in arm) for arm in (treated, control)]
     if layers[0] != layers[1] or not all(isclose(a, b, rel_tol=AGREEMENT) for (_, a), (_, b) in zip(*lengths, strict=True)):

@@ -1,6 +1,6 @@
-"""What an arm of an experiment of suppression brings: continuations, their scores, how far these are from the base's, and what the arm costs.
+"""The results of one arm of a suppression experiment: continuations, their scores, the differences of the scores from the base's, and the arm's cost.
 
-Ways to write that change logits and no forward pass cost loss too: on the text on which arms are read.
+The cost is a loss on a text. The methods that change the logits and leave the forward pass as it is have such a loss too, on the same text.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from schema.errors import AtlasError
 from schema.interventions.resolve import LookUp
 
 Logits = Callable[[slice], Tensor]
-"""Positions of a window that are read → logits of what follows, [positions, d_vocab]."""
+"""Positions of a window → logits of the token that follows each of them, [positions, d_vocab]."""
 
 Rows = list[dict[str, Any]]
 Progress = Callable[[int, int], None]
@@ -39,10 +39,10 @@ class ScoredContinuations:
 
 @dataclass(frozen=True)
 class SuppressionTrial:
-    """What all arms have in common.
+    """The part of a suppression experiment that all arms share.
 
-    prompts: each [seq], and the cluster that each is of. text: the windows of the text on which arms are read, and the corpus that it is of. seed: of the
-    bootstrap.
+    prompts: each [seq]. clusters: the cluster of each prompt. text: the windows of the text on which the loss of arms is computed. corpus_id: the corpus of
+    that text. seed: of the bootstrap.
     """
 
     model: Model
@@ -58,7 +58,7 @@ class SuppressionTrial:
 
     @cached_property
     def base_continuations(self) -> ScoredContinuations:
-        """Where an experiment goes on after its base arm that is written anew, with the same bits."""
+        """The base arm's continuations. If an interrupted experiment resumes after its base arm, they are generated again, with the same bits."""
         return self.write_continuations(0, self.base, lambda *_: None)
 
     def write_continuations(self, arm_id: int, planned: PlannedArm, progress: Progress) -> ScoredContinuations:
@@ -66,7 +66,7 @@ class SuppressionTrial:
         return ScoredContinuations(generations, score_rows(generations, self.scorers))
 
     def arm_rows(self, arm_id: int, planned: PlannedArm, progress: Progress) -> dict[str, Rows]:
-        """Build the rows of an arm, by table."""
+        """Build the rows of an arm, as a mapping from table to rows."""
         is_base = planned.role == "base"
         found = self.base_continuations if is_base else self.write_continuations(arm_id, planned, progress)
         read = self.loss(planned)
@@ -106,7 +106,7 @@ class SuppressionTrial:
 
 
 def filtered_loss(model: Model, pieces: Sequence[Tensor], forms: Forms) -> TextLoss:
-    """Compute the loss over the tokens that the filter allows: on a forbidden one it is infinite. pieces: windows of a text, as in `text_losses`."""
+    """Compute the loss over the tokens that the filter allows: on a forbidden token it would be infinite. pieces: windows of a text, as in `text_loss`."""
     adjust = word_filter(forms)
 
     def filtered_nats(piece: Tensor) -> Tensor:
@@ -123,7 +123,7 @@ def filtered_loss(model: Model, pieces: Sequence[Tensor], forms: Forms) -> TextL
 def debiased_loss(model: Model, pieces: Sequence[Tensor], strength: float, descriptions: Sequence[str]) -> TextLoss:
     """Compute the loss under the distribution that self-debiasing draws from.
 
-    pieces: windows of a text, as in `text_losses`; a description must fit before them.
+    pieces: windows of a text, as in `text_loss`; each must fit in the model's context together with any one of the descriptions.
     """
 
     def debiased_nats(piece: Tensor) -> Tensor:
@@ -153,7 +153,7 @@ def nats(logits: Logits, piece: Tensor) -> Tensor:
 
 
 def loss(found: Sequence[Tensor]) -> TextLoss:
-    """Average the loss over the tokens that are allowed. Raises AtlasError where none is."""
+    """Average the loss over the allowed tokens. Raises AtlasError if no token is allowed."""
     finite = (every := torch.cat(list(found)))[every.isfinite()]
     if not len(finite):
         raise AtlasError("the filter forbids every token of the text that is to be predicted")

@@ -1,6 +1,7 @@
-"""Causal tracing (Meng et al. 2022, section 2): noise on a subject's embeddings, and which clean states, put back one at a time, bring the answer back.
+"""Causal tracing (Meng et al. 2022, section 2): noise is added to a subject's embeddings, and clean states are restored one at a time.
 
-It says where what the answer needs is carried. Where a fact can be edited is another matter (Hase et al. 2023), and neither follows from the other.
+The states that bring the answer back carry what the answer needs. Where a fact can be edited is a different question (Hase et al. 2023), and neither
+follows from the other.
 """
 
 from collections.abc import Sequence
@@ -22,16 +23,20 @@ from schema.interventions.intervention import Arm, Intervention
 from schema.interventions.positions import Positions
 
 DEVIATIONS = 3.0
-"""The noise's standard deviation, in those of the subjects' embeddings (Meng et al. 2022, appendix B)."""
+"""The noise's standard deviation, as a multiple of that of the subjects' embeddings (Meng et al. 2022, appendix B)."""
 
 Subject = range
-"""Indices of a prompt's tokens."""
+"""Indices of the subject's tokens within a prompt."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """clean: [2], and corrupted: [draws, 2], are `Answer.readings`. is_first_noised: the noise hits index 0, where many models keep a state that no single
-    one restores, so that the effects say little. effects: rows of `effect`, the indirect ones: p with a state restored - p*; total_effect is p - p*."""
+    """Result of a tracing. clean: `Answer.readings` without noise, [2]. corrupted: the same under noise, [draws, 2].
+
+    is_first_noised: whether the noise covers index 0; many models keep a state there that no single restored state brings back, so the effects then say little.
+    effects: rows of `effect`. With p the answer's probability without noise and p* its mean under noise, effect (the indirect effect) is the mean probability
+    with a state restored - p*, and total_effect is p - p*.
+    """
 
     answer: Answer
     clean: Tensor
@@ -41,9 +46,9 @@ class Trace:
 
 
 def noise_deviation(model: Model, subjects: Sequence[Sequence[int]], deviations: float = DEVIATIONS) -> float:
-    """Compute `deviations` times the one standard deviation of all numbers that the embedding module gives for the tokens of all subjects.
+    """Compute `deviations` times the standard deviation of all numbers that the embedding module outputs for the tokens of all subjects.
 
-    Of its output, not of its weights: Gemma multiplies by √d_model. Raises AtlasError where there are no two numbers.
+    subjects: the token ids of each. The module's output counts, not its weights: Gemma multiplies by √d_model. Raises AtlasError if no subject has a token.
     """
     token_ids = [token_id for subject in subjects for token_id in subject]
     if not token_ids:
@@ -54,7 +59,7 @@ def noise_deviation(model: Model, subjects: Sequence[Sequence[int]], deviations:
 
 
 def noise_arms(subject: Subject, deviation: float, n_draws: int, seed: int) -> list[Arm]:
-    """Build one arm per draw. What is drawn depends on draw and index alone, so that every cell has the same noise."""
+    """Build one arm per draw. The noise depends on seed, draw and index alone, so that every cell gets the same noise."""
     there = Positions(None, ((subject.start, subject.stop),))
     return [(Intervention("embedding", "noise", positions=there, value=deviation, seed=seeded_hash(seed, draw)),) for draw in range(n_draws)]
 
@@ -62,10 +67,10 @@ def noise_arms(subject: Subject, deviation: float, n_draws: int, seed: int) -> l
 def trace(
     model: Model, prompt: Prompt, subject: Subject, deviation: float, cells: Sequence[Cell], *, n_draws: int, seed: int, progress: Progress
 ) -> Trace | None:
-    """Measure the effect of each cell; None where the answer is not what the model finds most likely.
+    """Measure the effect of each cell; None if the answer is not the model's most likely continuation.
 
-    deviation: the noise's, as `noise_deviation` finds it for a set of prompts. Raises AtlasError for a subject that is empty or not in the prompt, and
-    for cells that there are not.
+    deviation: the noise's standard deviation, as `noise_deviation` computes it for a set of prompts. Raises AtlasError for a subject that is empty or not in
+    the prompt, and for cells that do not exist.
     """
     n = len(prompt.token_ids)
     if not 0 <= subject.start < subject.stop <= n:

@@ -1,4 +1,4 @@
-"""Words that are not to be generated: the last token of each gets no probability where its earlier tokens have just been read."""
+"""A filter of words from generated text: the last token of a listed word gets no probability right after the word's earlier tokens."""
 
 from collections.abc import Collection, Sequence
 
@@ -10,14 +10,17 @@ from ingest.acting.decoding import Adjust
 from schema.errors import AtlasError
 
 BEFORE = "\n"
-"""What words are tokenised after: no tokenizer joins it to them, and those that put a space before a text put it before this."""
+"""A text put before each word when it is tokenised: no tokenizer joins it to the word, and those that put a space before a text put it before this one."""
 
 Forms = frozenset[tuple[int, ...]]
 """The tokens of each form of each word."""
 
 
 def forms_of(tokenizer: PreTrainedTokenizerFast, words: Collection[str]) -> Forms:
-    """Tokenise each word as it is after a space and as it is without one, in the case in which it is given. Raises AtlasError for an empty word."""
+    """Tokenise each word twice, with and without a space before it, in the case in which it is given.
+
+    Raises AtlasError for an empty word, and for a tokenizer that joins a new line to the word after it.
+    """
 
     def encode_text(text: str) -> list[int]:
         return list(tokenizer(text, add_special_tokens=False).input_ids)
@@ -35,7 +38,7 @@ def forms_of(tokenizer: PreTrainedTokenizerFast, words: Collection[str]) -> Form
 
 
 def word_filter(forms: Forms) -> Adjust:
-    """Build the filter that keeps listed words from being generated; a longer word that begins with the tokens of one cannot be generated either."""
+    """Build the filter that keeps listed words from being generated. It also blocks a longer word that begins with the tokens of a listed one."""
     last_after: dict[tuple[int, ...], list[int]] = {}
     for form in sorted(forms):
         last_after.setdefault(form[:-1], []).append(form[-1])

@@ -1,6 +1,6 @@
-"""Experiments with an atlas's own model: said whole in a file or in Python, computed part by part, and kept beside the atlas.
+"""Experiments with an atlas's own model: specified completely in a file or in Python, computed part by part, and stored beside the atlas.
 
-A kind of experiment is a file of kinds/. What computes (torch) is imported when an experiment is planned.
+Each kind of experiment is a file in kinds/. Torch is imported only when an experiment is planned.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def run(path: Path | str, spec: Any, **given: Any) -> "ExperimentResult":
-    """Compute an experiment as `ingest.experiments.driver.run` does. spec: a `Spec`, or what `spec_of` reads: {"kind": "tracing", "title": …, "prompts": …}."""
+    """Compute an experiment as `ingest.experiments.driver.run` does. spec: a `Spec`, or a mapping for `spec_of`: {"kind": "tracing", "title": …, …}."""
     from ingest.experiments.driver import run as carried_out
     from ingest.experiments.spec import Spec, spec_of
 

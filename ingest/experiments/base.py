@@ -1,4 +1,4 @@
-"""What a kind of experiment is: its settings and prompts as data, and what it computes of them part by part."""
+"""The interface of a kind of experiment: its settings and prompts as data, and a plan that is computed part by part."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from ingest.model.models import Model
 
 Tables = Mapping[str, "pa.Table"]
-"""Rows by table of the file of experiments, without experiment_id."""
+"""Rows by table of the experiments file, without the column experiment_id."""
 
 Progress = Callable[[int, int], None]
-"""(what of a part is done, what there is to do). What it raises ends the work."""
+"""Called with (amount done, total amount) of a part. An exception that it raises ends the work."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """n_forwards: sequences read. n_tokens: their tokens, each times the share of the model's layers that it passes; those of gradients count three times."""
+    """Cost of a part. n_forwards: sequences read. n_tokens: their tokens, each weighted by the share of layers it passes, and times 3 with gradients."""
 
     n_forwards: int
     n_tokens: float
@@ -33,7 +33,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class PartResult:
-    """What a part brings. note: why it brings nothing, or what is to be known of it."""
+    """Result of a part. note: why it has no rows, or a remark that a reader of its rows needs."""
 
     tables: Tables = field(default_factory=dict)
     note: str | None = None
@@ -41,7 +41,10 @@ class PartResult:
 
 @dataclass(frozen=True)
 class Part:
-    """What is computed and kept at once. It is the same, to the bit, whatever was computed before it, so that an experiment goes on after any of them."""
+    """A piece of an experiment that is computed and stored as a unit. Its result is the same, to the bit, whatever was computed before it.
+
+    So an experiment can resume after any part.
+    """
 
     name: str
     cost: Cost
@@ -50,10 +53,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Plan:
-    """tables: rows that are there from the beginning, `prompt` and `prompt_token` among them; without `arm` there is the base arm alone.
+    """Plan of an experiment. tables: rows stored at the beginning, with `prompt` and `prompt_token`; without `arm`, the base arm is the only one.
 
-    measured: what was found on the way and the numbers hang on, by name, kept with the settings. is_most: the costs are bounds, since what is computed depends
-    on what comes of it.
+    measured: quantities measured during planning on which the results depend, by name; they are stored with the settings. is_most: the costs are upper bounds,
+    since the amount of computation depends on intermediate results.
     """
 
     tables: Tables
@@ -64,7 +67,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class ExperimentContext:
-    """con: the atlas, read-only, its questions among it. bos: a rule of `BOS_RULES`, that of the atlas's first corpus."""
+    """The atlas and its model. con: the atlas, read-only, with its questions. bos: the rule of `BOS_RULES` that the atlas's first corpus has."""
 
     path: "Path"
     model: "Model"
@@ -77,18 +80,18 @@ class Kind(ABC):
 
     name: str
     help: str
-    """What the command says it does."""
+    """Text of the command's help."""
     example: str
     settings: type
-    """A frozen dataclass, its fields made by `setting`, each with a default."""
+    """A frozen dataclass; its fields are made by `setting`, each with a default."""
     prompt: type
-    """A frozen dataclass, its fields made by `setting`; `text` comes first."""
+    """A frozen dataclass; its fields are made by `setting`, and `text` is the first."""
 
     shipped: Mapping[str, Callable[[], list[dict[str, Any]]]] = {}
-    """Name → prompts that come with the atlas; the name stands in the place of a list."""
+    """Name → prompts that come with the atlas; a spec may give the name instead of a list of prompts."""
     usual: str = ""
-    """The name of those that are taken where no prompt is given; '' where one must be."""
+    """Name of the shipped prompts that are used if no prompt is given; '' if a prompt must be given."""
 
     @abstractmethod
     def plan(self, world: ExperimentContext, settings: Any, prompts: Sequence[Any], seed: int) -> Plan:
-        """Plan what is to be computed. Raises AtlasError for what the model, the atlas or this installation has not; nothing has been kept then."""
+        """Plan the experiment. Raises AtlasError for anything that the model, the atlas or this installation lacks; nothing has been stored by then."""

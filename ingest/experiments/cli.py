@@ -1,6 +1,7 @@
-"""`atlas experiment run FILE.toml`, a command for each kind that builds the same from options, and `export`, which writes the file that repeats one.
+"""The commands of `atlas experiment` that need a model: `run FILE.toml`; one for each kind, which builds the same spec from options; and `export`.
 
-What a running experiment says of itself is one line that changes, on a terminal; elsewhere a line a part, with the time that is left.
+`export` writes the file that repeats an experiment. On a terminal, progress is one line that changes; elsewhere it is one line per part, with the seconds
+since the start.
 """
 
 import json
@@ -53,7 +54,7 @@ IDS = "SELECT e.experiment_id FROM experiments.experiment AS e ORDER BY e.experi
 
 
 def spec_in(path: Path | str, experiment_id: int) -> Spec:
-    """Read an experiment's spec. Raises AtlasError for an experiment that there is not, and for one that no command made, as a live prompt that was kept."""
+    """Read an experiment's spec. Raises AtlasError if the experiment does not exist, or if no command made it, such as a live prompt that a user saved."""
     with closing(open_with_beside(path)) as con:
         ids = [one for (one,) in con.execute(IDS).fetchall()]
         # DuckDB takes no number of any size
@@ -153,7 +154,7 @@ def option(of: type, name: str, is_prompt: bool = False) -> click.Option:
 
 
 def zip_prompts(kind: Kind, texts: Sequence[str], of_prompt: dict[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
-    """List a table for each prompt. Raises UsageError without a prompt, and unless an option is given once for each, or not at all where it may be left out."""
+    """List a table for each prompt. Raises UsageError if there is no prompt, and unless each option occurs once per prompt; an optional one may be left out."""
     if not texts:
         raise click.UsageError(f"no prompt was given{''.join(f': give one, or --{name}' for name in kind.shipped)}")
     for name, given in of_prompt.items():
@@ -192,7 +193,7 @@ def carry_out(spec: Spec, db: Path, model: str | None, device: str, dry_run: boo
 
 
 def exported_spec(db: Path, experiment: int) -> Spec:
-    """Read an experiment's spec to export it. Raises AtlasError for an experiment that there is not, or that no file says."""
+    """Read an experiment's spec to export it. Raises AtlasError as `spec_in` does."""
 
     return spec_in(db, experiment)
 
@@ -208,4 +209,4 @@ def commands() -> dict[str, Callable[[], click.Command]]:
 
 
 COMMANDS = {name: make() for name, make in commands().items()}
-"""Of `atlas experiment`, beside those that need no model."""
+"""Subcommands of `atlas experiment`, besides those that need no model."""

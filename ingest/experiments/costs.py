@@ -1,4 +1,4 @@
-"""What an experiment costs, told before it runs: forward passes, and minutes from a few that are measured."""
+"""The cost of an experiment before it runs: its forward passes, and the minutes they take by the speed of a few measured ones."""
 
 from collections.abc import Sequence
 
@@ -15,12 +15,12 @@ from schema.interventions.intervention import Arm
 
 
 def cost_of_cells(model: Model, prompt: Prompt, cells: Sequence[Cell], n_bases: int) -> Cost:
-    """Count what `answers_under` reads for cells that states are put into, and the two runs before it."""
+    """Count what `answers_under` reads for the cells into which states are put, and the two runs of the prompt before it."""
     return cost_of_changes(model, prompt, [patching_arm(cell, model.n_layers) for cell in cells], n_bases, 2)
 
 
 def cost_of_changes(model: Model, prompt: Prompt, changes: Sequence[Arm], n_bases: int, n_before: int) -> Cost:
-    """Count what `answers_under` reads for any changes to each of n_bases runs, and n_before other runs of the prompt."""
+    """Count what `answers_under` reads for the given changes to each of n_bases runs, and n_before other runs of the prompt."""
     layers = sum(model.n_layers - first_layer(change, model.n_layers) for change in changes) / model.n_layers
     n_whole = n_before + n_bases
     return Cost(n_whole + n_bases * len(changes), len(prompt.input_ids) * (n_whole + n_bases * layers))
@@ -31,7 +31,7 @@ def total(plan: Plan) -> Cost:
 
 
 def seconds_a_token(model: Model, n_tokens: int) -> float:
-    """Measure the seconds a token of forward passes over sequences of n_tokens, in batches as experiments read them; the fastest of two."""
+    """Measure the seconds per token of a forward pass over sequences of n_tokens, in batches of the size that experiments use; the faster of two passes."""
     n = max(1, (CPU_TOKENS if model.device.type == "cpu" else USUAL_TOKENS) // n_tokens)
     ids = torch.zeros(n, n_tokens, dtype=torch.long, device=model.input_device)
 

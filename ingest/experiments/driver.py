@@ -1,4 +1,4 @@
-"""Experiments in the process that asks for them: each part is kept as soon as it is computed, so that one that was interrupted goes on where it stopped."""
+"""Experiments run in the caller's process: each part is stored as soon as it is computed, so that an interrupted experiment resumes where it stopped."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -21,26 +21,26 @@ from schema.open.store import open_reader
 from schema.registry import points
 
 STORE = "activation_atlas.experiment_store"
-"""Entry point: the module that keeps experiments."""
+"""Group of the entry point that names the module which stores experiments."""
 
 
 FAULTS = (AtlasError, ArithmeticError, AssertionError, LookupError, MemoryError, OSError, RuntimeError, TypeError, ValueError)
-"""What a part may fail with. Whoever is told what is done ends the work with others, and knows why."""
+"""Exceptions that count as a failure of a part. Any other exception comes from a `Tell` that ends the work, and is passed on unchanged."""
 
 
 class Tell(Protocol):
-    """Hears what is done: part of all parts, and how much of it; what it raises ends the work between cells."""
+    """Receives progress. what: the current part or stage. share: how much of it is done. An exception that it raises ends the work between cells."""
 
     def __call__(self, what: str, share: float = 0.0) -> None: ...
 
 
 def ignore_progress(what: str, share: float = 0.0) -> None:
-    """Ignore progress: nobody hears it."""
+    """Ignore progress; for callers that report none."""
 
 
 @dataclass(frozen=True)
 class ExperimentResult:
-    """notes: name of a part → why it brought nothing, or what is to be known of it. n_resumed: parts that an earlier run had done."""
+    """Result of an experiment. notes: name of a part → why it has no rows, or a remark on them. n_resumed: parts that an earlier run had done."""
 
     experiment_id: int
     n_parts: int
@@ -49,7 +49,7 @@ class ExperimentResult:
 
 
 def store() -> Any:
-    """Load atlas/beside/experiments/store.py, which is not ours to import."""
+    """Load atlas/beside/experiments/store.py through its entry point: this package must not import it directly."""
     found = points(STORE)
     if not found:
         raise AtlasError("nothing installed keeps experiments: install activation-atlas anew")
@@ -58,7 +58,7 @@ def store() -> Any:
 
 @contextmanager
 def open_context(path: Path | str, model: str | None, device: str, tell: Tell) -> Iterator[ExperimentContext]:
-    """Open the atlas with its own model, loaded and checked. Raises AtlasError if it is not the atlas's, or its identities do not hold."""
+    """Open the atlas with its own model, loaded and checked. Raises AtlasError if the model is not the atlas's, or its identities do not hold."""
     with closing(open_reader(path)) as con:
         loaded = load_wanted(wanted_model(con), model, device, tell)
         tell("checking that what is recorded and changed adds up")
@@ -73,10 +73,10 @@ def plan_experiment(world: ExperimentContext, spec: Spec) -> Plan:
 
 
 def run(path: Path | str, spec: Spec, *, model: str | None = None, device: str = "cpu", tell: Tell = ignore_progress) -> ExperimentResult:
-    """Compute an experiment beside the atlas at `path`, or what is missing of one that was begun with the same settings and seed by the same versions.
+    """Compute an experiment beside the atlas at `path`, or only the missing parts of one begun earlier with the same settings, seed and versions.
 
-    model: the atlas's own, named as for `atlas ingest`, where it is not found under its name. Raises AtlasError for whatever the spec asks for that the atlas,
-    the model or this installation has not, before anything is kept.
+    model: the atlas's own model, named as for `atlas ingest`, if it is not found under its name in the atlas. Raises AtlasError, before anything is stored,
+    if the spec asks for something that the atlas, the model or this installation lacks.
     """
     with open_context(path, model, device, tell) as world:
         tell("reading the prompts")
@@ -103,7 +103,7 @@ def carry_out(world: ExperimentContext, spec: Spec, plan: Plan, tell: Tell) -> E
 
 @contextmanager
 def translate_errors(part: str, experiment_id: int, path: Path, *, is_begun: bool) -> Iterator[None]:
-    """Say of what fails which part it was of, and what is kept: nothing of an experiment none of whose parts was done before."""
+    """Turn a failure of a part into an AtlasError that names the part and says what is stored; a new experiment without a finished part is removed."""
     try:
         yield
     except FAULTS as error:
@@ -112,7 +112,7 @@ def translate_errors(part: str, experiment_id: int, path: Path, *, is_begun: boo
 
 
 def describe_kept_parts(experiment_id: int, path: Path, *, is_begun: bool) -> str:
-    """Say what is kept of an experiment a part of which failed. A new one is removed, unless another process has found it begun and done a part."""
+    """Describe what is stored of an experiment after a part failed. A new experiment is removed, unless another process has already added a part to it."""
     if is_begun:
         return f"what was done before it is kept: the same command goes on there, and `atlas experiment remove {experiment_id}` takes it away"
     try:

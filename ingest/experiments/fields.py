@@ -1,4 +1,4 @@
-"""Settings as fields of frozen dataclasses: what each may be, read from TOML, JSON or a command line and checked in one place."""
+"""Settings as fields of frozen dataclasses with their allowed values; values from TOML, JSON or a command line are checked in one place."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
@@ -10,14 +10,14 @@ from schema.interventions.reading import read_number, read_whole_number, shorten
 WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 
 LONGEST_TEXT = 1 << 16
-"""Characters."""
+"""Most characters of a text."""
 
 MOST_ITEMS = 4096
 
 
 @dataclass(frozen=True)
 class AllowedValues:
-    """least and most: of numbers, both allowed. among: the texts that there are, where they are few. most_items: of a list, each of which is of its own."""
+    """Allowed values of a setting. least, most: inclusive bounds of a number. among: the allowed texts; () for any. most_items: of a list without repeats."""
 
     help: str
     least: float | None = None
@@ -35,14 +35,14 @@ def setting(
     among: Sequence[str] = (),
     most_items: int | None = None,
 ) -> Any:
-    """Declare a field of type int, float, str or bool, one of them or None, or a tuple of one of them."""
+    """Declare a field. Its type is int, float, str or bool, one of these or None, or a tuple of one of these."""
     return field(default=default, metadata={"allowed": AllowedValues(help, least, most, tuple(among), len(among) or most_items)})
 
 
 def read_fields(of: type, given: Any, where: str) -> Any:
-    """Read an object of a dataclass from a table of TOML or an object of JSON; `where`: for messages.
+    """Build an instance of a dataclass from a TOML table or a JSON object. where: names the object in messages.
 
-    Raises AtlasError for a key that there is not, one that is missing, and a value of another type or out of bounds.
+    Raises AtlasError for an unknown key, a missing key, and a value that has the wrong type or is out of bounds.
     """
     known = {f.name: f for f in fields(of)}
     if not isinstance(given, Mapping):
@@ -75,7 +75,7 @@ def value(hint: Any, bounds: AllowedValues, given: Any, what: str) -> Any:
 
 
 def require_each_once(found: tuple[Any, ...], most: int, what: str) -> None:
-    """Raise AtlasError for what is named twice, since each is computed and would be there twice, and for more than `most` items."""
+    """Raise AtlasError for a repeated item, since its results would be computed and stored twice, and for more than `most` items."""
     if len({*found}) < len(found):
         raise AtlasError(f"{what} has {shorten_json(next(one for one in found if found.count(one) > 1))} twice: name each once")
     if len(found) > most:
@@ -97,7 +97,7 @@ def single(of: type, bounds: AllowedValues, given: Any, what: str) -> Any:
 
 
 def read_integer(given: Any, what: str) -> int:
-    """Read a whole number, which may be below 0."""
+    """Read a whole number, which may be negative."""
     if isinstance(given, int) and not isinstance(given, bool) and given < 0:
         return -read_whole_number(-given, what, 2**63)
     return read_whole_number(given, what, 2**63)
@@ -115,7 +115,7 @@ def require_text(given: str, bounds: AllowedValues, what: str) -> None:
 
 
 def item_of(hint: Any) -> Any:
-    """Give the type of a tuple's items, int for tuple[int, ...]; None for what is no tuple."""
+    """Return the type of a tuple's items, such as int for tuple[int, ...]; None if the type hint is not a tuple."""
     return get_args(hint)[0] if getattr(hint, "__origin__", None) is tuple else None
 
 

@@ -1,4 +1,4 @@
-"""Two prompts that are held against each other."""
+"""Pairs of prompts to compare: a clean one and a corrupted one."""
 
 from dataclasses import replace
 
@@ -11,7 +11,10 @@ from schema.errors import AtlasError
 def read_pair(
     world: ExperimentContext, place: int, text: str, corrupted: str, answer: str | None, foil: str | None, cluster: str | None
 ) -> tuple[ReadPrompt, ReadPrompt]:
-    """Read the clean and the corrupted prompt, with one answer and one foil. Raises AtlasError for words of several tokens and for texts of unequal length."""
+    """Read the clean and the corrupted prompt, which share an answer and a foil.
+
+    Raises AtlasError for an answer or foil of several tokens, and for texts of unequal length.
+    """
     words = (answer, foil)
     clean, other = (read_prompt(world, place, one, word, cluster=cluster) for one, word in zip((text, corrupted), words, strict=True))
     try:

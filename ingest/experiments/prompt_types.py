@@ -1,4 +1,4 @@
-"""What several kinds are asked: prompts, and states."""
+"""Prompts and states that several kinds of experiments have in common."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ STATES = ("resid_post", "attn_out", "ffn_out")
 
 
 def windows(sites: Sequence[str], window: int) -> dict[str, int]:
-    """Map each site to the number of layers put in together.
+    """Map each site to the number of layers whose states are put in together.
 
-    One resid_post has all that the layers before it did; one layer's update is too little to see (Meng et al. 2022).
+    A single resid_post holds the work of all layers before it; the update of a single layer has too small an effect to see (Meng et al. 2022).
     """
     return {site: 1 if site == "resid_post" else window for site in sites}
 
@@ -27,14 +27,14 @@ class SubjectPrompt:
 
 
 def facts() -> list[dict[str, Any]]:
-    """Read the facts of ingest/acting/facts.jsonl, as fields of `SubjectPrompt`."""
+    """Read the facts of ingest/acting/facts.jsonl as tables of `SubjectPrompt`'s fields."""
     from ingest.acting.facts import FILE, read_facts
 
     return [{"text": f.prompt, "subject": f.subject, "answer": f.answer, "cluster": f.cluster} for f in read_facts(FILE.read_text(encoding="utf-8"))]
 
 
 FACTS = {"facts": facts}
-"""What ships of `SubjectPrompt`."""
+"""Shipped lists of `SubjectPrompt`, by name."""
 
 
 @dataclass(frozen=True)

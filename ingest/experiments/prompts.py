@@ -1,4 +1,4 @@
-"""Prompts of an experiment as the model reads them, and their rows."""
+"""Prompts of an experiment as tokens that the model reads, and their rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,12 +31,12 @@ PROMPT_TOKEN = pa.schema(
 )  # fmt: skip
 
 N_SHOWN = 3
-"""Tokens that a message names of those that a model goes on with."""
+"""Number of likeliest next tokens that a message names."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReadPrompt:
-    """A prompt with its answer. answer: held against the runner-up. note: what the model says instead, where the answer is not what it finds most likely."""
+    """A prompt with its answer. answer: compared with the runner-up. note: the model's likeliest tokens, if the answer is not its most likely continuation."""
 
     text: str
     cluster: str | None
@@ -48,7 +48,7 @@ class ReadPrompt:
 
 
 def read_prompt(world: ExperimentContext, place: int, text: str, answer: str | None, subject: str | None = None, cluster: str | None = None) -> ReadPrompt:
-    """Read the prompt at a place of the list. Raises AtlasError for one without an answer, a subject that it does not hold, and as `cut_prompt` does."""
+    """Read a prompt. place: its index in the list. Raises AtlasError without an answer, for a subject not in the text, and as `cut_prompt` does."""
     model = world.model
     try:
         tokens = cut_prompt(model, text, world.bos).sequences[0]
@@ -85,7 +85,7 @@ def text_of(model: Model, token_id: int) -> str:
 
 
 def one_token(model: Model, text: str, what: str) -> int:
-    """Find the one token of a text. AtlasError for a text of several, or of none."""
+    """Find the one token of a text. what: names the text in messages. Raises AtlasError for a text of several tokens, or of none."""
     token_ids = model.tokenizer(text, add_special_tokens=False)["input_ids"]
     if len(token_ids) != 1:
         named = ", ".join(text_of(model, token_id) for token_id in token_ids)
@@ -114,7 +114,7 @@ def token_rows(prompt_id: int, tokens: Tokens, subject: range | None) -> list[di
 
 
 def roles(n: int, subject: range | None) -> list[str]:
-    """Name what each of n tokens is to its prompt. A subject of one token is its own last."""
+    """Name the role of each of n tokens in its prompt. The token of a one-token subject is subject_last."""
     found = ["other"] * (n - 1) + ["last"]
     if subject is None:
         return found
@@ -126,7 +126,7 @@ def roles(n: int, subject: range | None) -> list[str]:
 
 
 def read_subjects(world: ExperimentContext, prompts: Sequence[SubjectPrompt]) -> list[ReadPrompt]:
-    """Read the prompts; one that the model answers otherwise than it says has a note. Raises AtlasError if the model answers none of them."""
+    """Read the prompts; a prompt has a note if the model's answer is not the one given. Raises AtlasError if that is so for all of them."""
     read = [read_prompt(world, i, one.text, one.answer, one.subject, one.cluster) for i, one in enumerate(prompts)]
     if all(one.note for one in read):
         raise AtlasError(f"of {len(read)} prompts none is answered as it says; prompt 0: {read[0].note}")

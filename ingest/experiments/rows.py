@@ -1,4 +1,4 @@
-"""Rows of an experiment that are the same whatever its kind."""
+"""Rows that experiments of every kind have in common."""
 
 import json
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ def of_prompt(rows: pa.Table, prompt_id: int) -> pa.Table:
 
 
 def experiment_row(model: Model, spec: Spec, plan: Plan) -> dict[str, Any]:
-    """Build the row of an experiment as it begins. settings: what was asked, and what was measured on the way, both of which repeat."""
+    """Build an experiment's row as it begins. Its column settings holds the request and the planning measurements, both reproducible."""
     return {
         "kind": spec.kind, "title": spec.title,
         "settings": json.dumps({**spec.settings_and_prompts(), "measured": dict(plan.measured)}),

@@ -1,4 +1,4 @@
-"""An experiment said whole, as TOML: what kind, what it is called, the seed, the settings and the prompts."""
+"""The complete specification of an experiment, as TOML: its kind, title, seed, settings and prompts."""
 
 import json
 import re
@@ -16,16 +16,16 @@ from schema.interventions.reading import MOST_BYTES, shorten_json
 MOST_PROMPTS = 4096
 
 MOST_DEPTH = 8
-"""Of brackets, and parts of a key."""
+"""Deepest nesting of brackets, and most parts of a dotted key."""
 
 STRINGS = re.compile("|".join((r'"""(?:\\.|[^\\])*?(?:"""|\Z)', r"'''.*?(?:'''|\Z)", r'"(?:\\.|[^"\\\n])*+"?', r"'[^'\n]*+'?", r"#[^\n]*+")), re.DOTALL)
 DOTTED = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{MOST_DEPTH}}}")
-"""Neither looks at a character as often as there are characters: a string that has no end is taken to where it would be, a word from its start alone."""
+"""Neither pattern takes quadratic time: an unclosed string is matched up to where it would end, and a dotted key is tried from the start of a word alone."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """settings and prompts: of the kind's dataclasses."""
+    """A specification. settings and prompts: instances of the kind's dataclasses."""
 
     kind: str
     title: str
@@ -34,13 +34,13 @@ class Spec:
     prompts: tuple[Any, ...]
 
     def settings_and_prompts(self) -> dict[str, Any]:
-        """Give settings and prompts, which stand beside kind, title and seed, as JSON has them; what has its default is said too."""
+        """Return the settings and the prompts as JSON values, defaults included; kind, title and seed are left out."""
         return {"settings": given_fields(self.settings), "prompts": [given_fields(one) for one in self.prompts]}
 
 
 @dataclass(frozen=True)
 class SpecHeader:
-    """What every kind has."""
+    """The fields that specs of every kind have."""
 
     kind: str = reading.setting(help="what is done")
     title: str = reading.setting(help="what you call it")
@@ -48,12 +48,12 @@ class SpecHeader:
 
 
 def given_fields(one: Any) -> dict[str, Any]:
-    """Collect the fields that are given, and leave out the others: TOML has no null."""
+    """Collect the fields of a dataclass that are not None: TOML has no null."""
     return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(one).items() if value is not None}
 
 
 def read_file(path: Path) -> Spec:
-    """Read a spec. Raises AtlasError, with the file's name, for what cannot be read or says no experiment. Of a file too long no more is read than shows it."""
+    """Read a spec from a file; at most MOST_BYTES + 1 bytes are read. Raises AtlasError, with the file's name, for an unreadable file or an invalid spec."""
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
@@ -66,7 +66,7 @@ def read_file(path: Path) -> Spec:
 
 
 def of_toml(data: bytes) -> Spec:
-    """Read a spec from TOML. Raises AtlasError for what is too long or no TOML, and as `spec_of` does."""
+    """Read a spec from TOML. Raises AtlasError for data that is too long or not TOML, and as `spec_of` does."""
     if len(data) > MOST_BYTES:
         raise AtlasError(f"it has more than {MOST_BYTES:,} bytes, and no more are read")
     try:
@@ -80,7 +80,7 @@ def of_toml(data: bytes) -> Spec:
 
 
 def require_shallow(text: str) -> None:
-    """Raise AtlasError for what takes long to parse, before it is parsed: keys of many parts, and brackets within brackets."""
+    """Raise AtlasError for TOML that would take long to parse, before it is parsed: dotted keys of many parts, and deeply nested brackets."""
     bare = STRINGS.sub("s", text)
     depth = deepest = 0
     for bracket in re.findall(r"[\[\]{}]", bare):
@@ -91,7 +91,7 @@ def require_shallow(text: str) -> None:
 
 
 def spec_of(given: Mapping[str, Any]) -> Spec:
-    """Read a spec from a table of TOML or an object of JSON. Raises AtlasError for a kind, a key or a value that there is not."""
+    """Build a spec from a TOML table or a JSON object. Raises AtlasError for an unknown kind or key, and for a value that is missing or not allowed."""
     own = {"settings", "prompts"}
     names = [f.name for f in fields(SpecHeader)]
     if unknown := [key for key in given if key not in {*own, *names}]:
@@ -110,7 +110,7 @@ def spec_of(given: Mapping[str, Any]) -> Spec:
 
 
 def to_toml(spec: Spec) -> str:
-    """Write a spec as TOML that `of_toml` reads as the same."""
+    """Write a spec as TOML, from which `of_toml` reads the same spec."""
     asked = spec.settings_and_prompts()
     parts = [lines({"kind": spec.kind, "title": spec.title, "seed": spec.seed})]
     parts += ["[settings]\n" + lines(asked["settings"])]
@@ -123,5 +123,5 @@ def lines(found: Mapping[str, Any]) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """Write a value in JSON's spelling, which is TOML's too, but for the character DEL."""
+    """Write a value as JSON, which is valid TOML except for the character DEL."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""What an experiment of suppression asks of an atlas before any arm: values, arms, prompts and the text on which arms are read."""
+"""The data that a suppression experiment takes from an atlas before any arm runs: values, arms, prompts and the text for the loss of arms."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -55,7 +55,7 @@ def unwanted_words(settings: "Settings") -> tuple[str, ...]:
 
 
 def plan_arms(world: ExperimentContext, settings: "Settings", seed: int) -> list[PlannedArm]:
-    """Plan the arms. Raises AtlasError where no value promotes the words of the concept, or none the unwanted ones."""
+    """Plan the arms. Raises AtlasError if no value promotes the words of the concept, or no value promotes the unwanted words."""
     concept = values_of(world, settings, "the concept", settings.concept or word_lists.shipped_lists()["concept"])
     opposite = values_of(world, settings, "the unwanted words", unwanted_words(settings))
     seeds = [seeded_hash(seed, settings.samples + draw) for draw in range(settings.draws)]
@@ -63,7 +63,10 @@ def plan_arms(world: ExperimentContext, settings: "Settings", seed: int) -> list
 
 
 def values_of(world: ExperimentContext, settings: "Settings", what: str, words: Sequence[str]) -> list[ConceptValue]:
-    """Find the values that promote the words and whose coefficient has their sign somewhere in the corpus: one of a ReLU is never below 0."""
+    """Find the values that promote the words and whose coefficient takes the needed sign somewhere in the corpus: a ReLU's is never below 0.
+
+    what: names the words in messages. Raises AtlasError if there is no such value.
+    """
     asked = {"words": ",".join(words), "n": settings.values, "least": settings.min_tokens, "corpus": settings.corpus}
     found = [ConceptValue(*row) for row in world.con.execute(VALUES, asked).fetchall()]
     if not found:
@@ -75,8 +78,7 @@ def values_of(world: ExperimentContext, settings: "Settings", what: str, words: 
 def build_trial(world: ExperimentContext, settings: "Settings", prompts: Sequence["Template"], base: PlannedArm, seed: int) -> SuppressionTrial:
     """Build the trial. Windows of the text leave room for each description before them.
 
-    Raises AtlasError for prompts that do not fit in the context, for a scorer that is not installed, and for a text that
-    there is not.
+    Raises AtlasError for prompts that do not fit in the context, for a scorer that is not installed, and for a corpus without text.
     """
     clusters = [one.cluster for one in prompts]
     words = unwanted_words(settings)
@@ -96,7 +98,7 @@ def build_trial(world: ExperimentContext, settings: "Settings", prompts: Sequenc
 
 
 def text_of(world: ExperimentContext, settings: "Settings") -> torch.Tensor:
-    """Read the corpus's first tokens, its documents joined by blank lines, [n_tokens]."""
+    """Read the first tokens of the corpus `settings.text`, its documents joined by blank lines, [n_tokens]. Raises AtlasError for a corpus without text."""
     text = "\n\n".join(text for (text,) in world.con.execute(TEXTS, {"corpus": settings.text}).fetchall())
     if not text:
         raise AtlasError(f"there is no text of corpus {settings.text} to read arms on")
@@ -129,7 +131,7 @@ def arm_tables(world: ExperimentContext, arms: Sequence[PlannedArm]) -> Tables:
 
 
 def trial_facts(assay: SuppressionTrial) -> dict[str, Any]:
-    """Collect what the numbers hang on beside the settings."""
+    """Collect the facts, besides the settings, on which the results depend."""
     return {
         "scorers": {one.name: one.version for one in assay.scorers},
         "n_forms": len(assay.how.forms),

@@ -1,1 +1,1 @@
-"""The model in a process of its own: prompts in, the atlas's own tables out."""
+"""The model in a process of its own, which receives prompts and returns tables of the atlas's own form."""

@@ -1,4 +1,4 @@
-"""A prediction of a prompt taken apart, as it is and under arms: the tables of the pass attribution."""
+"""Attribution of one prediction of a prompt, as it is and under arms: the tables of the pass attribution."""
 
 from collections.abc import Sequence
 
@@ -16,15 +16,18 @@ from ingest.text.sequences import CutDocument
 from schema.errors import AtlasError
 
 ROWS_OF_ATTENTION = ("attention", "head_activity")
-"""Rebuilt from queries and keys: what an arm does to a head or an edge is not in them, so that they are given of the base alone."""
+"""Tables rebuilt from queries and keys. They would not show what an arm does to a head or an edge, so only the base's rows are returned."""
 
 
 BULKY = ("residual_state", "coefficient")
-"""Tables that are most of an answer."""
+"""Tables that make up most of an answer's bytes."""
 
 
 class PredictionAttribution:
-    """Hears one position of the prompt and of each arm."""
+    """Attribution of the prediction at one position, for the prompt and for each arm. index: of the position, from the end if negative.
+
+    Raises AtlasError for an index that the prompt does not have.
+    """
 
     def __init__(self, model: Model, prompts: Sequence[CutDocument], index: int) -> None:
         n = len(prompts[0].sequences[0].token_ids)
@@ -39,7 +42,7 @@ class PredictionAttribution:
         return [heard] if heard is not None else []
 
     def narrow_tables(self, tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
-        """Leave out states and coefficients of other positions."""
+        """Leave out the states and coefficients of all positions but the attributed one."""
         own = pc.field("position_id").isin(self.position_ids.tolist())
         return {name: table.filter(own) if name in BULKY else table for name, table in tables.items()}
 

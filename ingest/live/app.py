@@ -1,6 +1,6 @@
-"""The model process's answers: Starlette on a Unix socket. Limits come before parsing; nothing is ever unpickled.
+"""The model process's web application: Starlette on a Unix socket. Limits are checked before parsing; nothing is ever unpickled.
 
-The tables of an answer wait in files that have no name: however long who asked takes to take them, no memory waits.
+The tables of an answer wait in unnamed temporary files: they take no memory, however slowly the client receives them.
 """
 
 import json
@@ -23,11 +23,11 @@ from schema.errors import AtlasError
 from schema.live import MOST_BODY
 
 PIECE = 1 << 18
-"""Bytes of an answer that are sent at once."""
+"""Bytes of one piece of an answer."""
 
 
 class TableSpool(ExitStack):
-    """Each table as an Arrow stream, to which parts of it are added as they come about; closed, it is gone."""
+    """Temporary files with one Arrow stream per table, to which parts of the table are added as they are computed; closing deletes them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class TableSpool(ExitStack):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Count the bytes of each stream, once they have ended."""
+        """The bytes of each stream, after `end`."""
         return {name: file.tell() for name, file in self.files.items()}
 
     def pieces(self) -> Iterator[bytes]:
@@ -71,15 +71,15 @@ def spool_tables(parts: Iterable[dict[str, pa.Table]], tell: Tell) -> TableSpool
 LONGEST_MESSAGE = 10_000
 
 SENT_WITHIN = 300.0
-"""Seconds until an answer that is not taken is given up."""
+"""Seconds after which the server gives up sending an answer that the client has not fully received."""
 
 
 class TooLarge(AtlasError):
-    """A body of more than MOST_BODY bytes."""
+    """Error for a request body of more than MOST_BODY bytes."""
 
 
 class Process:
-    """The application, and when it was last asked for anything."""
+    """The application. last_asked: the time at which a request last arrived or was answered."""
 
     def __init__(self, engine: Engine, stop: Callable[[], None]) -> None:
         self.engine, self.stop, self.jobs = engine, stop, Jobs()
@@ -143,7 +143,7 @@ class Process:
 
 
 async def body_of(request: Request) -> bytes:
-    """Read the body of a request. Raises TooLarge as soon as more than MOST_BODY bytes came."""
+    """Read the body of a request. Raises TooLarge as soon as more than MOST_BODY bytes have arrived."""
     body = bytearray()
     async for piece in request.stream():
         body += piece

@@ -1,4 +1,4 @@
-"""The loaded model of one atlas, and what is answered with it. Used by one thread at a time."""
+"""The loaded model of one atlas, and the answers computed with it. One thread uses it at a time."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -31,18 +31,18 @@ QUANTITIES = {"max": "s.max", "min": "s.min", "mean": "s.mean"}
 
 
 class Engine:
-    """Loads the model at the first request, so that the process answers at once, and says what it is doing."""
+    """The model of one atlas, loaded at the first request, so that the process can answer at once and report its progress."""
 
     def __init__(self, path: Path, source: str | None, device: str) -> None:
         self.path, self.source, self.device = path, source, device
         self.model: Model | None = None
         self.heads_hold = False
-        """The identities of attention have been checked: when a prediction is first taken apart, since FFNs are shown of a model that fails them."""
+        """Whether the identities of attention were checked and hold. The first attribution checks them: a model that fails them can still show its FFNs."""
         self.is_lost = False
-        """The model cannot be had: whoever named it can name it anew, to another process."""
+        """Whether loading the model failed. The process then stops, so that a new one can be started with another model name."""
 
     def load(self, tell: "Tell") -> "Model":
-        """Load and check the model, unless that was done. Raises AtlasError if it is not the atlas's, or its identities do not hold."""
+        """Load and check the model, unless it is loaded. Raises AtlasError if the model is not the atlas's, or its identities do not hold."""
         if self.model is None:
             try:
                 self.model = self.load_checked_model(tell)
@@ -66,7 +66,7 @@ class Engine:
         return model
 
     def check_heads(self, model: "Model", tell: "Tell") -> None:
-        """Raise AtlasError for a model whose heads cannot be told apart."""
+        """Raise AtlasError for a model whose identities of attention do not hold, so that its heads cannot be separated."""
         from ingest.model.checks import check_attention
 
         if not self.heads_hold:
@@ -78,9 +78,9 @@ class Engine:
             self.heads_hold = True
 
     def trace(self, asked: LiveRequest, tell: "Tell") -> Iterator[dict[str, pa.Table]]:
-        """Yield the tables of the prompt, its ids negative, as it is and under arms, in parts as they are made: a trace's, and what base and arms predict.
+        """Yield the tables for the prompt, as it is and under arms, in parts as they are computed: the trace, and the predictions of the base and the arms.
 
-        Raises AtlasError for what the model or the atlas has not.
+        The prompt's ids are negative. Raises AtlasError if the request needs something that the model or the atlas does not have.
         """
         model, started_at = self.load(tell), datetime.now(UTC)
         tell = limit_time(LONGEST, tell)
@@ -121,7 +121,7 @@ class Engine:
 
 
 def bos_rule(con: duckdb.DuckDBPyConnection) -> str:
-    """Read the BOS setting of the atlas's first corpus; auto where there is none."""
+    """Read the BOS setting of the atlas's first corpus; auto if the atlas has no corpus or the corpus no such setting."""
     rows = con.execute(BOS).fetchall()
     return rows[0][0] if rows else "auto"
 
@@ -133,7 +133,7 @@ def read_value_tops(con: duckdb.DuckDBPyConnection, model: "Model") -> "np.ndarr
 
 
 def look_up(con: duckdb.DuckDBPyConnection) -> LookUp:
-    """Build the look-up of a neuron's value norm and statistics, which reads a layer at a time: arms may name every neuron of it."""
+    """Build the function that looks up a neuron's value norm and statistics. It reads a whole layer at a time: arms may name every neuron of one."""
 
     @cache
     def of_layer(quantity: str, layer: int, corpus_id: int | None) -> dict[int, float | None]:

@@ -1,4 +1,4 @@
-"""One job at a time, the others in line: strangers' prompts in one batch would change each other's bits."""
+"""Jobs, run one at a time while the others wait in line: prompts of different users in one batch would change each other's bits."""
 
 import asyncio
 import threading
@@ -11,10 +11,10 @@ from schema.errors import AtlasError
 from schema.live import MOST_UNTAKEN, QUEUE
 
 HEARTBEAT = 1.0
-"""Seconds after which whoever waits hears again where they are, so that one who has gone is noticed."""
+"""Seconds after which a waiting client is sent its place in line again, so that a client that has disconnected is noticed."""
 
 LOOKED = 0.02
-"""Seconds between looks at what there is to say."""
+"""Seconds between checks for news to send."""
 
 REPLACED = "a later request of yours took the place of this one"
 
@@ -22,13 +22,13 @@ Event = dict[str, Any]
 
 
 class Tell(Protocol):
-    """Told what is being done, which share of it is, and more to show; raises what ends the work."""
+    """Receives progress. stage: the current work. share: how much of it is done. more: other things to show. An exception that it raises ends the work."""
 
     def __call__(self, stage: str, share: float, **more: object) -> None: ...
 
 
 def limit_time(seconds: float, tell: Tell) -> Tell:
-    """Wrap `tell` so that it raises AtlasError once so many seconds have gone by."""
+    """Wrap `tell` so that it raises AtlasError once this many seconds have passed."""
     end = time.monotonic() + seconds
 
     def report_stage(stage: str, share: float, **more: object) -> None:
@@ -40,15 +40,15 @@ def limit_time(seconds: float, tell: Tell) -> Tell:
 
 
 class Cancelled(Exception):
-    """Whoever asked has gone."""
+    """Raised in a job whose client no longer waits for the answer."""
 
 
 class Busy(AtlasError):
-    """No more can wait."""
+    """Error for a request that finds no room in the line."""
 
 
 class Ticket:
-    """A request in line, and the thread's work on it once it is its turn."""
+    """A request in line, and the worker thread's job for it when its turn comes."""
 
     def __init__(self, visitor: str) -> None:
         self.visitor = visitor
@@ -57,7 +57,7 @@ class Ticket:
         self.stage: Event = {"stage": "waiting", "share": 0.0}
 
     def tell(self, stage: str, share: float, **more: object) -> None:
-        """Note what is being done; called by the thread that works, between layers and tables. Raises Cancelled if nobody waits for the answer."""
+        """Record the current stage; the worker thread calls this between layers and tables. Raises Cancelled if no client waits for the answer."""
         if self.gone.is_set():
             raise Cancelled(REPLACED)
         self.stage = {"stage": stage, "share": round(share, 4), **more}
@@ -68,7 +68,7 @@ class Ticket:
 
 
 class Jobs:
-    """A line of at most QUEUE tickets behind the one that is served, while at most MOST_UNTAKEN answers, which are held whole, are still being sent."""
+    """A line of tickets, at most QUEUE behind the one in service. It takes no more while over MOST_UNTAKEN answers, stored whole, are still being sent."""
 
     def __init__(self) -> None:
         self.line: list[Ticket] = []
@@ -76,7 +76,7 @@ class Jobs:
         self.turn, self.executor = asyncio.Lock(), ThreadPoolExecutor(1)
 
     def enter(self, visitor: str, job: Callable[[Tell], Any]) -> Ticket:
-        """Put a job in line, in the place of one of the same visitor's that waits. Raises Busy if the line is full."""
+        """Put a job at the end of the line, and drop the same visitor's jobs that wait in it. Raises Busy if the line is full."""
         for ticket in self.line[1:]:
             if ticket.visitor == visitor:
                 self.drop(ticket)
@@ -94,7 +94,7 @@ class Jobs:
             return await asyncio.get_running_loop().run_in_executor(self.executor, ticket.begin, job)
 
     def drop(self, ticket: Ticket) -> None:
-        """Let go of a ticket that nobody waits for: it ends at its next step, and leaves the line at once if it has not begun."""
+        """Cancel a ticket that no client waits for: its job ends at its next step, or leaves the line at once if it has not begun."""
         ticket.gone.set()
         if not ticket.has_begun:
             ticket.future.cancel()
@@ -110,9 +110,9 @@ class Jobs:
         return {"waiting": place} if place else ticket.stage
 
     async def events(self, ticket: Ticket) -> AsyncIterator[Event]:
-        """Yield what becomes of a ticket: its place in line, what is being done, and at last {"result": …}. Raises what the job raises.
+        """Yield the events of a ticket: its place in line, then its stages, and finally {"result": …}. Raises the job's own exception.
 
-        When it is closed, the job ends at its next step, and the next waits for that.
+        If the generator is closed, the job ends at its next step; the next job waits until then.
         """
         try:
             while not ticket.future.done():

@@ -1,7 +1,7 @@
-"""What a prompt and each arm predict, beside each other: rows of `outcome` and `outcome_token`, as in a file of experiments.
+"""Predictions of a prompt and of each arm, side by side: rows of `outcome` and `outcome_token`, as in an experiments file.
 
-And what the sub-updates that an arm changes add to logits in the base, by the path that goes to the output directly: a score, to hold against what the
-arm does. Source: Geva et al. 2022, section 3 (sub-updates and their scores).
+For each arm there is also a score: what the sub-updates that the arm changes add to the logits in the base, on the direct path to the output. Compare it with
+the arm's real effect. Source: Geva et al. 2022, section 3 (sub-updates and their scores).
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,13 +20,14 @@ from ingest.model.ranking import rank_of, top_k
 from schema.interventions.intervention import Arm
 
 SITES = ("coefficient", "pre_activation")
-"""Where a change is one of a coefficient."""
+"""Sites at which a change is a change of a coefficient."""
 
 
 def scores(model: Model, traced: TracedPrompt, arm: Arm, indices: range, answers: Tensor) -> dict[str, pa.Array]:
-    """Compute score and frozen_score at some indices of the prompt, for the answer there, [len(indices)]; null where the arm changes no coefficient.
+    """Compute score and frozen_score at some indices of the prompt, [len(indices)], for the answer at each; null where the arm changes no coefficient.
 
-    score is Σ m_i·(e_w·v_i) over the changed; frozen_score is by E·(gain ⊙ v), over what the final norm divides by in the base. Both are logits.
+    score is Σ m_i·(e_w·v_i) over the changed neurons i, with m_i the base's coefficient, v_i the value, and e_w the answer's row of the output embedding E.
+    frozen_score has E·(gain ⊙ v) in place of e_w·v, over the number by which the final norm divides in the base. Both are logits.
     """
     rows = slice(indices.start, indices.stop)
     written = torch.zeros_like(traced.last[0, rows])
@@ -40,9 +41,9 @@ def scores(model: Model, traced: TracedPrompt, arm: Arm, indices: range, answers
 
 
 def changed_neurons(model: Model, arm: Arm, indices: range, n: int) -> Iterator[tuple[int, list[int], Tensor]]:
-    """Yield each layer with the neurons that an arm (resolved) changes there, and at which indices, [len(indices), neurons] of booleans.
+    """Yield each layer, the neurons that a resolved arm changes in it, and a mask of the indices at which it changes each, [len(indices), neurons] booleans.
 
-    n: tokens of the prompt.
+    n: number of tokens of the prompt.
     """
     cells: dict[int, dict[int, set[int]]] = {}
     for change in arm:
@@ -60,15 +61,15 @@ def changed_neurons(model: Model, arm: Arm, indices: range, n: int) -> Iterator[
 N_TOKENS = 10
 
 HELD = 8
-"""Times the logits of the positions that are looked at together: those of the base and of an arm, in float64 too."""
+"""Factor for memory: arrays as large as the logits of the positions processed together, of the base and of an arm, float64 copies included."""
 
 
 @torch.inference_mode()
 def outcome_tables(model: Model, traced: TracedPrompt, tell: Tell, prompt_id: int = 0) -> dict[str, pa.Table]:
     """Build the rows of `outcome` and `outcome_token` for every position of the base (arm 0) and of each arm.
 
-    The answer is the base's most likely token at the position, the foil its second. kl_from_base is KL(base ‖ arm) in nats; answer_logprob and entropy are in
-    nats, logit_difference is answer minus foil.
+    At each position the answer is the base's most likely token, and the foil its second most likely. kl_from_base is KL(base ‖ arm) in nats. answer_logprob and
+    entropy are in nats too. logit_difference is the answer's logit minus the foil's.
     """
     n_arms, n = traced.last.shape[:2]
     most = max(1, MOST_LOGITS // (model.d_vocab * HELD))
@@ -94,7 +95,7 @@ def outcome_tables(model: Model, traced: TracedPrompt, tell: Tell, prompt_id: in
 
 @dataclass(frozen=True, eq=False)
 class Base:
-    """What the base predicts at n positions. logits, log_probs (float64): [n, d_vocab]; answers: its two likeliest tokens, [n, 2]."""
+    """The base's predictions at n positions. logits, log_probs (float64): [n, d_vocab]. answers: the two likeliest tokens, [n, 2]."""
 
     logits: Tensor
     log_probs: Tensor
@@ -106,7 +107,7 @@ class Base:
 
 
 def outcome(base: Base, logits: Tensor) -> dict[str, np.ndarray]:
-    """Compute the columns of one arm at the positions of the base; logits: [n, d_vocab]."""
+    """Compute the columns of `outcome` for one arm, at the positions of the base. logits: the arm's, [n, d_vocab]."""
     log_probs = logits.double().log_softmax(-1)
     best = top_k(logits, 1)[1]
     answer = base.answers[:, :1]
@@ -124,9 +125,9 @@ def outcome(base: Base, logits: Tensor) -> dict[str, np.ndarray]:
 
 
 def divergence(base: Tensor, log_probs: Tensor) -> Tensor:
-    """Compute KL(base ‖ arm), nats, [n]; both [n, d_vocab] log probabilities.
+    """Compute KL(base ‖ arm) in nats, [n], from the log probabilities of both, [n, d_vocab].
 
-    A token that the base cannot predict adds nothing; rounding takes none below 0.
+    A token of probability 0 in the base adds nothing. The result is never below 0: negative rounding errors are clamped.
     """
     weights = base.exp()
     return torch.where(weights > 0, weights * (base - log_probs), 0).sum(-1).clamp_min(0)

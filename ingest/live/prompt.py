@@ -1,4 +1,4 @@
-"""A live prompt as a corpus of one document: cut as a corpus is, its ids negative, so that they meet none of the atlas."""
+"""A live prompt as a corpus of one document: cut as a corpus is, with negative ids, which never clash with those of the atlas."""
 
 import json
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ from schema.errors import AtlasError
 from schema.live import MOST_POSITIONS, MOST_PROMPT_TOKENS
 
 BASE_CORPUS = -1
-"""corpus_id of the prompt as it is; of the prompt under arm k, counted from 1, it is -1 - k."""
+"""corpus_id of the prompt without an arm; under arm k, counted from 1, the prompt's corpus_id is -1 - k."""
 
 
 def cut_prompt(model: Model, text: str, bos: str, *, is_chat: bool = False) -> CutDocument:
-    """Cut the prompt into one sequence. is_chat: it is rendered by the tokenizer's template, up to where the assistant's answer begins.
+    """Cut the prompt into one sequence. is_chat: render it with the tokenizer's chat template first, up to where the assistant's answer begins.
 
-    Raises AtlasError for one of no tokens, or of more than the model reads.
+    Raises AtlasError for a prompt of no tokens, of more tokens than the model reads, or with a token that has no embedding.
     """
     most = min(MOST_PROMPT_TOKENS, model.max_context or MOST_PROMPT_TOKENS)
     document = Document("prompt", text, {})
@@ -48,7 +48,7 @@ def cut_prompt(model: Model, text: str, bos: str, *, is_chat: bool = False) -> C
 
 
 def chat_messages(text: str) -> list[Mapping[str, Any]]:
-    """Read the messages of a prompt: a JSON list of them, or else the text as what a user says."""
+    """Read the chat messages of a prompt: a JSON list of messages, or else the text as one user message."""
     try:
         messages = json.loads(text)
     except (ValueError, RecursionError):
@@ -57,12 +57,12 @@ def chat_messages(text: str) -> list[Mapping[str, Any]]:
 
 
 def copy_prompt_per_arm(found: CutDocument, n_arms: int) -> list[CutDocument]:
-    """Copy the prompt once for itself and once for each arm, each time with ids of its own."""
+    """Copy the prompt once for the base and once for each arm, each copy with ids of its own."""
     return [shift_prompt_ids(found, k) for k in range(n_arms + 1)]
 
 
 def require_few(prompts: list[CutDocument], n_runs: int) -> None:
-    """Raise AtlasError for more positions than are held at once, those under arms and of runs that arms take states from among them."""
+    """Raise AtlasError for more than MOST_POSITIONS positions, counting the prompt, its copies under arms and the runs from which arms take states."""
     n = len(prompts[0].sequences[0].token_ids)
     if n * (len(prompts) + n_runs) > MOST_POSITIONS:
         of_runs = " that take states from its own run" if n_runs else ""

@@ -1,4 +1,4 @@
-"""Rows that a file of experiments has of a live trace: `experiment`, `prompt` and `prompt_token`, and of what was done to the prompt `arm` and `arm_change`."""
+"""Rows of a live trace for an experiments file: `experiment`, `prompt` and `prompt_token`, and for the interventions `arm` and `arm_change`."""
 
 import json
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ CHANGE = pa.schema(
 
 
 def record_tables(model: Model, prompt: CutDocument, asked: LiveRequest, bos: str, started_at: datetime) -> dict[str, pa.Table]:
-    """Build the rows that record a live trace. The title is left to whoever keeps it. The answer is, at each index, the token that is likeliest in the base."""
+    """Build the rows that record a live trace. The title stays empty, for whoever saves the trace. At each index the answer is the base's likeliest token."""
     (s,) = prompt.sequences
     n = len(s.token_ids)
     experiment = {
@@ -52,7 +52,7 @@ def record_tables(model: Model, prompt: CutDocument, asked: LiveRequest, bos: st
 def arm_tables(traced: TracedPrompt, dtype: torch.dtype) -> dict[str, pa.Table]:
     """Build the rows of `arm` and `arm_change`; the base is arm 0.
 
-    is_as_base: the arm changed no bit of any position. `arm` has values as they were asked for, `arm_change` as the dtype has them.
+    is_as_base: whether the arm changed no bit of any position. `arm` has the values as requested, `arm_change` as rounded to the dtype.
     """
     arms = [{"arm_id": 0, "name": "base", "role": "base", "interventions": "[]", "sha256": arm_sha256(()), "is_as_base": True}]
     changes = []

@@ -1,4 +1,4 @@
-"""What is asked of the model process: one JSON object, bounded before it is parsed."""
+"""A request to the model process: one JSON object, whose size is limited before it is parsed."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +17,9 @@ KEYS = NEEDED | {"arms", "n_new", "seed", "is_traced", "apart", "is_narrow", "is
 class LiveRequest:
     """A prompt to trace, as it is and under arms. weights_sha256: of the atlas that its answer is joined with.
 
-    n_new: tokens that it goes on with, the likeliest each time; drawn, where there is a seed. is_traced: what is asked for is the trace too, and not what
-    the arms predict alone. apart: index of the token whose prediction is taken apart, from the end below 0; None for none.
-    is_narrow: states and coefficients are told of that token alone. is_chat: the text is what a user says, or a JSON list of messages.
+    n_new: tokens to continue with, the likeliest at each step, or drawn if there is a seed. is_traced: return the trace too, and not only the predictions.
+    apart: index of the token whose prediction is attributed, from the end if negative; None for no attribution.
+    is_narrow: return states and coefficients of that token alone. is_chat: the text is a user message, or a JSON list of messages.
     """
 
     text: str
@@ -34,7 +34,7 @@ class LiveRequest:
 
 
 def parse_request(body: bytes) -> LiveRequest:
-    """Parse the body of a request. Raises AtlasError, one line, for what is no request."""
+    """Parse the body of a request. Raises AtlasError, with a message of one line, for an invalid request."""
     given = read_json(body, "requests")
     if not isinstance(given, dict) or not given.keys() <= KEYS or not given.keys() >= NEEDED:
         raise AtlasError(f"a request is an object with {', '.join(sorted(KEYS))}, not {shorten_json(given)}")

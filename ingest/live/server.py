@@ -1,6 +1,6 @@
-"""The process: one for each atlas, on a Unix socket in a folder that nobody else can enter; it ends by itself when nobody asks.
+"""The model process: one for each atlas, on a Unix socket in a folder that no other user can enter. It ends by itself after some time without a request.
 
-HTTP to a point: one request a connection, and none waits for long for a client that sends slowly, or does not take its answer.
+It speaks a limited HTTP: one request per connection, and no long waiting for a client that sends slowly or does not receive its answer.
 """
 
 import asyncio
@@ -27,17 +27,17 @@ from schema.live import socket_path
 from schema.open.names import left_names, remove_left
 
 MOST_CONNECTIONS = 128
-"""To one socket; more are hung up on."""
+"""Most connections to one socket; further ones are closed at once."""
 
 ASKED_WITHIN = 10.0
 """Seconds from the connection to the end of the request."""
 
 TAKEN_WITHIN = 30.0
-"""Seconds that an answer may wait for who asked to take some of it."""
+"""Seconds that an answer may wait for the client to receive some of it."""
 
 
 class TimeoutProtocol(H11Protocol):
-    """Hangs up on who is too slow. What they held is free at once: nothing waits until it is sent."""
+    """HTTP protocol that aborts the connection of a client that is too slow. Its memory is freed at once: unsent data is dropped."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -71,30 +71,30 @@ class TimeoutProtocol(H11Protocol):
 
 
 OPTIONS: dict[str, Any] = {"http": TimeoutProtocol, "ws": "none", "headers": [("connection", "close")]}
-"""Of uvicorn, whichever other protocols are installed."""
+"""Options of uvicorn; they name the protocols, so that other installed ones are not used."""
 
 
 LOOKED = 1.0
-"""Seconds between looks at whether anybody still asks."""
+"""Seconds between checks whether the process has been idle for too long."""
 
 
 TRIES, PAUSE = 4, 0.05
-"""Of the lock, and seconds between them."""
+"""Attempts to take the lock, and seconds between them."""
 
 MAPPED = 1 << 17
-"""Bytes from which an array is mapped: in heaps, short-lived arrays between rows that are kept cost gigabytes."""
+"""Smallest array, in bytes, that gets a memory mapping of its own: on the heap, gaps left by short-lived arrays between stored rows cost gigabytes."""
 
 
 @dataclass(frozen=True)
 class Port:
-    """A port of this machine, and the secret of those who may ask there."""
+    """A port of this machine, and the secret token that requests to it must carry."""
 
     listener: socket.socket
     token: str
 
 
 def serve(path: Path, source: str | None, device: str, idle: float, port: Port | None = None) -> bool:
-    """Answer until idle or told to stop; False if another process answers for this atlas already."""
+    """Answer requests until idle or stopped; return False if another process already answers for this atlas. idle: seconds without a request."""
     target = socket_path(path)
     set_mmap_threshold(MAPPED)
     with claim_socket(target) as listener:
@@ -109,7 +109,7 @@ def serve(path: Path, source: str | None, device: str, idle: float, port: Port |
 
 
 def try_acquire_lock(lock: int) -> bool:
-    """Try to take the lock, and tell whether that worked. It is tried several times: a process that only looks whether it is held has it for a moment."""
+    """Try to take the lock, and tell whether that worked. It is tried several times: a process that only checks whether the lock is free holds it briefly."""
     for _ in range(TRIES):
         with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -120,9 +120,9 @@ def try_acquire_lock(lock: int) -> bool:
 
 @contextmanager
 def claim_socket(target: Path) -> Iterator[socket.socket | None]:
-    """Claim the Unix socket, and yield it listening; None if another process has it.
+    """Claim the Unix socket, and yield it listening; None if another process owns it.
 
-    Whoever holds the lock beside it owns it, so that what a killed process left is taken over.
+    The process that holds the lock beside the socket owns it, so that the socket of a killed process is taken over.
     """
     lock = os.open(target.with_suffix(".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -145,7 +145,7 @@ def claim_socket(target: Path) -> Iterator[socket.socket | None]:
 
 
 async def answer(engine: Engine, listener: socket.socket, idle: float, port: Port | None) -> None:
-    """Answer on the Unix socket whoever can enter its folder, and on a port whoever has the token."""
+    """Answer requests on the Unix socket, from any process that can enter its folder, and on a port, from any client with the token."""
 
     def stop() -> None:
         for server, _ in servers:

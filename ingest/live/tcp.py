@@ -1,6 +1,6 @@
-"""The same answers on a port of this machine alone, where there are no Unix sockets or the model is behind an SSH tunnel: whoever asks has the token.
+"""The model process on a port of this machine alone, for systems without Unix sockets and for a model behind an SSH tunnel. Every request needs the token.
 
-A port can be reached by every user of the machine and by pages in a browser, under whatever name: the token is a secret that none of them has.
+A port can be reached by every user of the machine, and by pages in a browser under any host name: the token is a secret that none of them has.
 """
 
 import hmac
@@ -36,7 +36,7 @@ def open_listener(address: str) -> socket.socket:
 
 
 def new_token(atlas: Path) -> tuple[str, Path]:
-    """Draw a token of 256 bits, and write it to a file that nobody else can read. Returns the token and the file."""
+    """Draw a token of 256 bits, write it to a file that no other user can read, and return the token and the file's path."""
     path, token = socket_path(atlas).with_suffix(".token"), secrets.token_hex(32)
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600), "w") as file:
@@ -45,7 +45,7 @@ def new_token(atlas: Path) -> tuple[str, Path]:
 
 
 class TokenGuard:
-    """Lets through who has the token."""
+    """Middleware that passes on only requests with the token."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self.app, self.token = app, token

@@ -1,4 +1,4 @@
-"""A prompt, as it is and under arms, traced at every position: the tables of a trace, and what each arm changes.
+"""Trace of a prompt at every position, as it is and under arms: the tables of a trace, and the changes by each arm.
 
 Base and arms are rows of one batch; an arm that changes no bit has the base's own states.
 """
@@ -30,14 +30,17 @@ from schema.interventions.resolve import MOST_CHANGES, LookUp, n_changes, resolv
 from schema.terms import SITES, STREAM_SITES
 
 MOST_LOGITS = 1 << 24
-"""Logits that are held at once."""
+"""Most logits in memory at once."""
 
 N_COEFFICIENTS = 100
 
 
 @dataclass(frozen=True, eq=False)
 class TracedPrompt:
-    """arms: resolved. is_as_base: of each, whether it changed no bit. states: of the prompt, then of each arm; last: [1 + arms, seq, d_model] resid_post."""
+    """A traced prompt. arms: resolved. is_as_base: whether each arm changed no bit. states: of the prompt, then of each arm.
+
+    last: resid_post of the last layer, [1 + arms, seq, d_model].
+    """
 
     arms: tuple[Arm, ...]
     is_as_base: tuple[bool, ...]
@@ -46,10 +49,10 @@ class TracedPrompt:
 
 
 def resolved_arms(model: Model, arms: Sequence[Arm], look_up: LookUp, tell: Tell) -> tuple[Arm, ...]:
-    """Resolve arms as they act on this model.
+    """Resolve arms for this model.
 
-    Raises AtlasError for what the model or the atlas has not, for states of a prompt that is not there, and for arms that have more than MOST_CHANGES changes
-    together.
+    Raises AtlasError for anything that the model or the atlas does not have, for states of another prompt, for a vector given by its SHA-256, and for arms with
+    more than MOST_CHANGES changes in total.
     """
     found: tuple[Arm, ...] = ()
     for arm in arms:
@@ -65,14 +68,14 @@ def resolved_arms(model: Model, arms: Sequence[Arm], look_up: LookUp, tell: Tell
 
 
 def n_runs(arms: Sequence[Arm]) -> int:
-    """Count the runs of the prompt by itself that arms take states from, each of which is kept as a row of the batch is."""
+    """Count the runs of the prompt without arms from which arms take states; each is stored like a row of the batch."""
     return len(wanted_sites(arms))
 
 
 def read_prompts(model: Model, prompts: Sequence[CutDocument], arms: tuple[Arm, ...], tell: Tell, apart: PredictionAttribution | None = None) -> TracedPrompt:
-    """Run one forward pass over the prompt and its arms, which `apart` hears too.
+    """Run one forward pass over the prompt and its arms. apart: an attribution that records the same pass.
 
-    Raises AtlasError if memory does not suffice, or if what the prompt itself is seen to do does not add up by the identities of each layer.
+    Raises AtlasError if memory does not suffice, or if the states of the prompt itself do not satisfy the identities of each layer.
     """
     sequences = tuple(prompt.sequences[0] for prompt in prompts)
     ids, batch = pad_sequences(sequences, model.input_device)
@@ -111,7 +114,7 @@ def read_prompts(model: Model, prompts: Sequence[CutDocument], arms: tuple[Arm, 
 
 @torch.inference_mode()
 def as_base(states: TracedStates, same: tuple[bool, ...], n: int) -> TracedStates:
-    """Replace the states of arms that changed nothing with the base's own, rounding included; n: positions of the prompt."""
+    """Replace the states of arms that changed nothing with the base's own, so that not even rounding differs. n: positions of the prompt."""
     for k, is_same in enumerate(same, start=1):
         if is_same:
             for of in (*states.sites.values(), states.coefficients, states.ffn_scale):
@@ -125,7 +128,7 @@ def on_device(model: Model, x: Tensor) -> Tensor:
 
 
 def traced_tables(model: Model, traced: TracedPrompt, value_tops: np.ndarray, tell: Tell) -> Iterator[dict[str, pa.Table]]:
-    """Yield the rows of a trace's tables, a stretch of positions at a time."""
+    """Yield the rows of a trace's tables, one range of positions at a time."""
     settings = TraceSettings(STREAM_SITES, N_COEFFICIENTS, 0)
     n = len(traced.states.position_ids)
     size = max(1, MOST_LOGITS // (model.d_vocab * (len(SITES) + len(RAW_SITES))))

@@ -1,4 +1,4 @@
-"""The atlas's own model, from wherever its weights are."""
+"""Loading of the atlas's own model, from any of the places where its weights may be."""
 
 import re
 import shutil
@@ -20,7 +20,7 @@ Tell = Callable[[str], None]
 
 
 class WantedModel(NamedTuple):
-    """The model that an atlas is of."""
+    """The model from which an atlas was made."""
 
     name: str
     revision: str
@@ -29,9 +29,9 @@ class WantedModel(NamedTuple):
 
 
 def wanted_model(con: duckdb.DuckDBPyConnection) -> WantedModel:
-    """Read which model an atlas is of.
+    """Read from which model an atlas was made.
 
-    Raises AtlasError for an atlas without a model, or whose weights are named by no digest: the digest names a folder of the cache, which may be removed.
+    Raises AtlasError for an atlas without a model, or with a weights_sha256 that is not a SHA-256: it names a folder of the cache, which may be removed.
     """
     rows = con.execute("SELECT m.name, m.revision, m.dtype, m.weights_sha256 FROM model AS m LIMIT 1").fetchall()
     if not rows:
@@ -45,9 +45,9 @@ def wanted_model(con: duckdb.DuckDBPyConnection) -> WantedModel:
 
 
 def load_wanted(wanted: WantedModel, source: str | None, device: str, tell: Tell) -> Model:
-    """Load the model with the atlas's weights. `source`: as for `atlas ingest`; None for where the atlas says.
+    """Load the model with the atlas's weights. source: as for `atlas ingest`; None for the model that the atlas names.
 
-    Raises AtlasError if it is not found, or has other weights: every join with the atlas would be wrong.
+    Raises AtlasError if the model is not found, or has other weights: every join with the atlas would then be wrong.
     """
     # a file that is at hand says how its weights are read, which their digest does not
     kept = None if source is not None or is_packaged_model(wanted.name) else find_folder_of_weights(wanted.weights_sha256)
@@ -64,7 +64,7 @@ def load_wanted(wanted: WantedModel, source: str | None, device: str, tell: Tell
 
 
 def load_kept(folder: Path, wanted: WantedModel, device: str, tell: Tell) -> Model | None:
-    """Load the model from what was kept; if that is not what is wanted, remove it and return None."""
+    """Load the model from a folder of the cache; if it is unreadable or holds other weights, remove the folder and return None."""
     tell("reading the weights that were kept")
     with suppress(Unreadable):
         model = load_model(str(folder), revision=None, dtype=wanted.dtype, device=device, tell=tell)

@@ -1,8 +1,8 @@
-"""The supported model families, and which of them a configuration is of.
+"""The supported model families, and the choice of the one that a configuration belongs to.
 
-Each is a row of facts (`ingest/model/facts.py`): a file of `ingest/model/families/`, found by listing it, or an entry of another
-distribution's mapping, found by an entry point. Its `tiny` arguments put a file under the contract tests (tests/ingest/test_architectures.py
-and test_heads.py), which need an edit only if weights have names that no family there uses.
+Each family is a row of facts (`ingest/model/facts.py`): a file of `ingest/model/families/`, found by listing that folder, or an entry of another
+distribution's mapping, found by an entry point. The `tiny` arguments of a file bring it under the contract tests (tests/ingest/test_architectures.py
+and test_heads.py); these need an edit only if the family's weights have names that no other family there uses.
 """
 
 from collections.abc import Mapping
@@ -17,19 +17,19 @@ from schema.errors import AtlasError
 from schema.registry import list_folder, points
 
 GROUP = "activation_atlas.architectures"
-"""Entry points of other distributions; the value of each is a mapping from model_type to Architecture."""
+"""Group of the entry points of other distributions; each loads a mapping from model_type to Architecture."""
 
 EXPERT_COUNTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 
 ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(list_folder("ingest.model.families", "FAMILY"))
-"""model_type → its facts: the families of this distribution."""
+"""The families of this distribution, by model_type."""
 
 
 @cache
 def architectures() -> Mapping[str, Architecture]:
-    """Map model_type to its facts, those of other distributions too.
+    """Map each model_type to its facts, including the families of other distributions.
 
-    Raises AtlasError if a model_type has two, or what an entry point names is no mapping of them.
+    Raises AtlasError if a model_type has two entries, or if an entry point does not load a mapping from model_type to Architecture.
     """
     found = dict(ARCHITECTURES)
     for point in points(GROUP):
@@ -43,12 +43,12 @@ def architectures() -> Mapping[str, Architecture]:
 
 
 def is_mixture_of_experts(config: Mapping[str, Any]) -> bool:
-    """Tell whether a configuration, as its JSON has it, describes an FFN made of experts."""
+    """Tell whether a configuration, as parsed JSON, describes an FFN made of experts."""
     return "moe" in str(config.get("model_type", "")) or any(config.get(name) not in (None, 0, 1) for name in EXPERT_COUNTS)
 
 
 def architecture_of(config: Mapping[str, Any], name: str) -> Architecture:
-    """Find the entry for a model's configuration, as its JSON has it.
+    """Find the family's entry for a model's configuration, as parsed JSON.
 
     Raises AtlasError for a model_type without an entry (naming the supported ones) and for a mixture of experts.
     """

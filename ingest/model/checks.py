@@ -1,6 +1,6 @@
-"""The identities that hold in a model the atlas understands, checked on its real weights before anything is stored.
+"""Identities that hold in every model that the atlas describes correctly, checked on the model's real weights before anything is stored.
 
-Most are of every model. Those of attention are asked by the passes that read heads, so that the FFNs of other models can be recorded all the same.
+Most are checked for every model. Those of attention are checked only by passes that read heads, so that the FFNs of a model that fails them can be recorded.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from ingest.model.parts import constants, layer_parts, logits
 from schema.errors import AtlasError
 
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
-"""Largest relative error for rounding alone: float32 for sums over d_ffn of both signs, the others a few units in the last place."""
+"""Largest relative error that rounding alone may cause. float32: of sums over d_ffn of both signs; the others: a few units in the last place."""
 
 EMBEDDING = "token row + position row = first resid_pre"
 STREAM = "resid_post of the layer before = resid_pre"
@@ -42,21 +42,24 @@ PATTERN = "pattern @ values = what heads gathered"
 PARTS = "sum of the logits of all parts = logit"
 
 SHORT = 12
-"""Tokens of a text that is short."""
+"""Tokens of a short probe text."""
 
 WEIGHTS_AT_ONCE = 2**24
 
 LARGER, LARGEST = 6, 1e4
-"""Doublings of what texts give the projections of an FFN, at which these are computed too, and the largest number there: half precision holds 65,504."""
+"""Most doublings of an FFN projection's inputs when it is checked beyond real texts, and the largest number allowed there: half precision holds 65,504."""
 
 SLACK = 4
-"""Of what is rebuilt in float32 beside a forward pass in half precision: scores are rounded before the softmax, and the stream after every sum."""
+"""Factor on the tolerance for quantities rebuilt in float32 and compared with a half-precision forward pass.
+
+The pass rounds the scores before the softmax, and the stream after every sum.
+"""
 
 
 def relative_error(got: Tensor, expected: Tensor) -> float:
-    """Compute the largest over positions of ‖got - expected‖ / ‖expected‖, both [batch, seq, n]; nan if anything is not finite.
+    """Compute the largest ‖got - expected‖ / ‖expected‖ over positions, both [batch, seq, n]; nan if any number is not finite.
 
-    Position by position, because the state at the first position is a hundred times longer than the rest in most models.
+    It is computed position by position, because the state at the first position is a hundred times longer than the others in most models.
     """
     got, expected = got.double(), expected.double()
     error = (got - expected).norm(dim=-1)
@@ -78,15 +81,15 @@ def ffn_error(model: Model, record: LayerRecord, layer: int) -> float:
 
 
 def norm_error(model: Model, record: LayerRecord, layer: int) -> float:
-    """Measure the error of what the entry says stands between the stream and the keys: which norm, over which state, with which gain."""
+    """Measure the error of the norm between the stream and the keys, as the family's entry describes it: which norm, over which state, with which gain."""
     state, norm = record["resid_pre" if model.is_parallel else "resid_mid"].float(), ffn_norm(model, layer)
     return relative_error(by_formula(model, norm, state), record[KEY])
 
 
 def keys_error(model: Model, record: LayerRecord, layer: int) -> float:
-    """Measure the error of the keys themselves: each coefficient is rebuilt from what they read.
+    """Measure the error of the keys themselves: each coefficient is rebuilt from the keys and their input.
 
-    The activation is taken by its name, and not from the module that the model calls.
+    The activation function is looked up by its name, and not taken from the module that the model calls.
     """
     ffn, activation, read = model.architecture.ffn, ACT2FN[model.activation], record[KEY].float()
     up = F.linear(read, model.keys(layer), model.bias(layer, ffn.up))
@@ -97,9 +100,9 @@ def keys_error(model: Model, record: LayerRecord, layer: int) -> float:
 
 
 def linear_error(model: Model, record: LayerRecord, layer: int) -> float:
-    """Measure the error of the projections themselves, beyond what the texts reach.
+    """Measure the error of an FFN's projections as linear maps, for inputs larger than texts produce.
 
-    A coefficient is what multiplies its value, and a key reads, however large they are.
+    A coefficient must multiply its value, and a key must be multiplied with its input, however large they are.
     """
     ffn, errors = model.architecture.ffn, []
     for site, path in (("coefficient", ffn.down), (KEY, ffn.up), (KEY, ffn.gate)):
@@ -115,12 +118,12 @@ def linear_error(model: Model, record: LayerRecord, layer: int) -> float:
 
 
 def max_error(*errors: float) -> float:
-    """Find the largest error; nan if one is."""
+    """Find the largest error; nan if any error is nan."""
     return float(torch.tensor(errors, dtype=torch.float64).max())
 
 
 def require_finite_weights(model: Model) -> None:
-    """Raise AtlasError naming the first parameter that holds a NaN or an infinity, and how many."""
+    """Raise AtlasError if a parameter holds NaNs or infinities; the message names the first such parameter, and how many it holds."""
     for name, parameter in model.hf.named_parameters():
         # a sum reads each weight once and holds nothing; one that is not finite may also have overflowed, so what it is of is counted
         if bool(torch.isfinite(parameter.detach().sum(dtype=torch.float32))):
@@ -140,7 +143,7 @@ def probe_tokens(model: Model, length: int = SHORT) -> Tensor:
 
 
 def require_small(model: Model, identity: str, errors: dict[int, float], slack: float = 1) -> float:
-    """Find the largest error. Raises AtlasError with the numbers and the layer where one is over the tolerance, times the slack, or not a number."""
+    """Find the largest error. Raises AtlasError, with the numbers and the layer, if an error is nan or exceeds the tolerance times the slack."""
     tolerance = TOLERANCE[model.dtype] * slack
     for layer, error in errors.items():
         if not error <= tolerance:
@@ -154,12 +157,13 @@ def require_small(model: Model, identity: str, errors: dict[int, float], slack: 
 def check_identities(model: Model) -> dict[str, float]:
     """Compute the largest relative error of each identity over layers and positions: {"embedding", "stream", "residual", "norm", "keys", "ffn", "linear", …}.
 
-    Sums of coefficients times values hold whatever the keys are: a coefficient is read at the down projection. That it is what its key says of what
-    the FFN reads, and that this is the stream behind the norm of the entry, are identities of their own (Geva et al. 2021, equation 2; gated: Shazeer 2020).
+    The identity "ffn" (coefficients times values) holds whatever the keys are, since a coefficient is read at the down projection's input. Two more identities
+    check the rest: "keys", that each coefficient follows from its key and the FFN's input (Geva et al. 2021, equation 2; gated: Shazeer 2020), and "norm",
+    that this input is the stream after the norm that the family's entry names.
     In a parallel block resid_mid is defined as resid_pre + attn_out, so there only the second half of the residual identity can fail.
-    Norms are held against their formula too, because readers of the stream have the gains folded in and never call the module.
-    Raises AtlasError, with the numbers and the layer, if one exceeds the tolerance of the dtype or is not a number, and, naming the
-    parameter, for weights that are not finite.
+    Norms are compared with their formula too, because readers of the stream have the gains folded in and never call the norm's module.
+    Raises AtlasError, with the numbers and the layer, if an error exceeds the tolerance of the dtype or is nan, and, naming the parameter, for weights that
+    are not finite.
     """
     require_finite_weights(model)
     tokens = probe_tokens(model)
@@ -197,18 +201,18 @@ def embedding_error(model: Model, first: LayerRecord, tokens: Tensor) -> float:
 
 
 def stream_errors(records: list[LayerRecord]) -> dict[int, float]:
-    """Measure, for every layer but the first, the error of what enters it beside what the layer before has left."""
+    """Measure, for every layer but the first, the error between its resid_pre and the resid_post of the layer before."""
     return {layer: relative_error(before["resid_post"], record["resid_pre"]) for layer, (before, record) in enumerate(pairwise(records), start=1)}
 
 
 def look_ahead_error(shared: Tensor) -> float:
-    """Measure the error between states of the probe's sequences where both have read the same tokens: [2, n, d_model]."""
+    """Measure the error between the states of the two probe sequences, over the positions at which both have read the same tokens: [2, n, d_model]."""
     return relative_error(shared[1:], shared[:1])
 
 
 @contextmanager
 def translate_forward_errors(model: Model) -> Iterator[None]:
-    """Turn what torch and transformers say of a forward pass that cannot be into an AtlasError in our words; running out of memory stays as it is."""
+    """Turn an error that torch or transformers raises in a forward pass into an AtlasError with a clear message; out-of-memory errors pass unchanged."""
     try:
         yield
     except torch.OutOfMemoryError:
@@ -221,7 +225,7 @@ def translate_forward_errors(model: Model) -> Iterator[None]:
 def check_attention(model: Model) -> dict[str, float]:
     """Compute the largest relative error of each identity of attention over layers and positions: {"read", "heads", "pattern", "parts"}.
 
-    Raises AtlasError, with the numbers and the layer, if one exceeds the tolerance of the dtype or is not a number.
+    Raises AtlasError, with the numbers and the layer, if an error exceeds the tolerance of the dtype or is nan.
     """
     tokens, slack = probe_tokens(model).to(model.input_device), 1 if model.dtype == torch.float32 else SLACK
     with translate_forward_errors(model), torch.inference_mode(), record_layers(model, lambda x: x.to(model.device), (*RECORDED, *ATTENDED)) as records:
@@ -235,9 +239,9 @@ def check_attention(model: Model) -> dict[str, float]:
 
 
 def attention_norms_error(model: Model, record: LayerRecord, layer: int) -> float:
-    """Measure the error of the norm that attention reads through, and of those of q and k.
+    """Measure the error of the norm before attention, and of the norms of q and k.
 
-    Their modules are held against the formula that their gains are folded by.
+    The modules are compared with the formula by which their gains are folded into weights.
     """
     attention, config, heads = model.architecture.attention, model.hf.config, layer_heads(model, layer)
     read, norm = attention_input(model, layer, record["context"]), layer_norm(model, layer, attention.norm)
@@ -266,7 +270,7 @@ def pattern_error(model: Model, record: LayerRecord, layer: int) -> float:
 
 
 def parts_error(model: Model, records: list[LayerRecord], tokens: Tensor) -> float:
-    """Compute the largest |logit - sum of its parts| over max(1, |logit|), of the prediction at each position."""
+    """Compute the largest |logit - sum of its parts| / max(1, |logit|) over positions, for the token predicted at each."""
     last = records[-1]["resid_post"].float()
     final = model.lens(last).argmax(-1)
     total = token_rows(model, tokens) + position_rows(model, tokens.shape[1])

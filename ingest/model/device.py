@@ -1,4 +1,4 @@
-"""What computing on a device takes: batches for which it has room, and copies to it."""
+"""Computation on a device: batches that fit in its memory, and copies to it."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -18,35 +18,35 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 USUAL_SEQUENCES = 8
-"""Of a batch on the CPU, which a few sequences keep busy."""
+"""Sequences of a batch on the CPU, which a few sequences keep busy."""
 
 USUAL_TOKENS = 32768
-"""Of a batch on a GPU: a number, and not what is found to be fastest there, so that the same command makes the same batches again."""
+"""Tokens of a batch on a GPU: a fixed number, not the fastest one by measurement, so that the same command makes the same batches again."""
 
 
 @dataclass
 class MemoryBudget:
-    """What a device holds beside the model. n_tokens: the most, padding included, that a forward pass of several sequences may have."""
+    """Room on a device beside the model. n_tokens: the most tokens, padding included, that a forward pass of several sequences may have."""
 
     n_tokens: float = math.inf
 
 
 def usual_batch(kind: str, context: int) -> int:
-    """Choose how many sequences a batch has on a device of a kind, cpu or cuda, where no number is asked for."""
+    """Choose how many sequences a batch has on a device of this kind, cpu or cuda, if the user gives no number."""
     return USUAL_SEQUENCES if kind == "cpu" else max(1, USUAL_TOKENS // context)
 
 
 def send_to_device(array: np.ndarray, device: torch.device) -> torch.Tensor:
-    """Send the array to a device; to a GPU from pinned memory, so that nobody waits for the copy."""
+    """Send the array to a device; to a GPU from pinned memory, so that the program does not wait for the copy."""
     x = torch.from_numpy(array)
     return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x.to(device)
 
 
 def in_parts(model: "Model", batch: tuple[T, ...], n_tokens: Callable[[T], int], read: Callable[[tuple[T, ...]], R]) -> Iterator[R]:
-    """Yield what `read` returns of a batch, or of the parts of it for which there is room, in their order.
+    """Yield the results of `read` for a batch, or in order for the parts of it that fit in memory.
 
-    read: makes one forward pass of some items. It may raise torch.OutOfMemoryError, and is then given their first and their second half. n_tokens: of an item.
-    Raises AtlasError where one item alone does not fit.
+    read: makes one forward pass over some items. If it raises torch.OutOfMemoryError, it is called again with the first half of the items and with the second.
+    n_tokens: counts the tokens of an item. Raises AtlasError if a single item does not fit.
     """
     waiting = [batch]
     while waiting:
@@ -77,7 +77,7 @@ def no_room(model: "Model", n_tokens: int) -> AtlasError:
 
 @contextmanager
 def enough_memory(device: str) -> Iterator[None]:
-    """Turn an end of the device's memory that no smaller batch helps against into an AtlasError."""
+    """Turn torch.OutOfMemoryError, against which no smaller batch helps here, into an AtlasError that suggests remedies."""
     try:
         yield
     except torch.OutOfMemoryError as error:

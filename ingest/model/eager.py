@@ -1,4 +1,4 @@
-"""Attention that gives its weights: what transformers computes by itself (sdpa) says None for them, and says so silently."""
+"""Eager attention, which returns the attention weights. The default of transformers (sdpa) silently returns None in their place."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,9 +14,10 @@ EAGER = "eager"
 
 @contextmanager
 def use_eager_attention(model: Model) -> Iterator[None]:
-    """Let the model's attention give its weights for the length of the context; what it was set to comes back however the context ends.
+    """Make the model's attention return its weights within the context, and restore the previous setting however the context ends.
 
-    Families without another code (BLOOM, Gemma 2, GPT-Neo, GPT-J) are left as they are. A layer then holds [batch, n_heads, seq, seq] about twice.
+    Families with eager attention alone (BLOOM, Gemma 2, GPT-Neo, GPT-J) are left as they are. A layer needs memory for about two arrays of
+    [batch, n_heads, seq, seq].
     """
     hf: Any = model.hf
     before = hf.config._attn_implementation
@@ -31,9 +32,9 @@ def use_eager_attention(model: Model) -> Iterator[None]:
 
 
 def weights_of(model: Model, layer: int, output: Any, shape: tuple[int, ...]) -> Tensor:
-    """Find the attention weights [batch, n_heads, seq, seq] in what a layer's attention module gives.
+    """Find the attention weights [batch, n_heads, seq, seq] in the output of a layer's attention module.
 
-    shape: batch and seq. Raises AtlasError if they are not there.
+    shape: batch and seq. Raises AtlasError if the output does not contain them.
     """
     found = output[1] if isinstance(output, tuple) and len(output) > 1 else None
     batch, seq = shape

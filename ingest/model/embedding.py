@@ -8,7 +8,7 @@ from ingest.model.modules import find, in_float32, tensor_of
 
 
 def token_rows(model: Model, token_ids: Tensor) -> Tensor:
-    """Compute what each token brings to layer 0's resid_pre, [...] to [..., d_model] float32: its row, times the multiplier, after the embedding's norm."""
+    """Compute each token's part of layer 0's resid_pre, [...] to [..., d_model] float32: its row times the multiplier, through the embedding norm if any."""
     stream = model.architecture.stream
     rows = tensor_of(find(model.backbone_module, stream.token_embedding), "weight")
     found = rows[token_ids.to(rows.device)].to(model.device).float() * stream.embedding_multiplier(model.hf.config)
@@ -19,7 +19,7 @@ def token_rows(model: Model, token_ids: Tensor) -> Tensor:
 
 
 def position_rows(model: Model, n_positions: int) -> Tensor:
-    """Read what positions 0, 1, … bring to layer 0's resid_pre, [n_positions, d_model] float32; zeros where positions act in the scores alone."""
+    """Read the parts of positions 0, 1, … in layer 0's resid_pre, [n_positions, d_model] float32; zeros if positions act on attention scores alone."""
     stream = model.architecture.stream
     if stream.position_embedding is None:
         return torch.zeros(n_positions, model.d_model, device=model.device)

@@ -1,7 +1,7 @@
-"""Refuse a configuration that does not fit its weights, before anything is made of it: a model folder may be anybody's.
+"""Checks that a configuration fits its weights, before a model is made from it: a model folder may come from an untrusted source.
 
-transformers makes every layer and table that a configuration speaks of before it looks for its weights: a number that is wrong would cost minutes, or all
-memory. Here the model is made on the meta device, where it takes none, and compared with what the files of the weights say of themselves.
+transformers makes every layer and table that a configuration names before it looks for the weights: one wrong number could cost minutes, or all the memory.
+Here the model is made on the meta device, where it takes no memory, and compared with the metadata in the files of the weights.
 """
 
 import json
@@ -26,28 +26,28 @@ MOST_LAYERS = 2**15
 """An atlas numbers layers from 0 with a SMALLINT."""
 
 FEWEST_LAYER_BYTES = 256
-"""Of a layer's weights, with their names."""
+"""Smallest size of a layer's weights in a file, their names included."""
 
 MOST_LABELS = 10_000
-"""Of a classifier, which transformers names one by one for every model."""
+"""Most labels of a classifier; transformers lists them one by one for every model."""
 
 MOST_PER_BYTE = {".gguf": 8}
-"""Numbers that a byte of a file may hold, by its suffix: one bit each at least where they are quantised. Elsewhere one number."""
+"""Most numbers that one byte of a file can hold, by the file's suffix. In a quantised file a number takes one bit at least; in other files one byte."""
 
 MOST_TABLE_BYTES = 1 << 30
-"""Of causal masks and position tables, which are in no file: 28 layers of GPT-J have an eighth."""
+"""Most bytes of causal masks and position tables, which are in no file; the 28 layers of GPT-J need an eighth of this."""
 
 MOST_INDEX_BYTES = 32 << 20
 
 MOST_TENSORS = 1 << 17
-"""Of a file: a model of 126 layers has a hundredth."""
+"""Most tensors of a file; a model of 126 layers has a hundredth of this."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """Weights as they lie on the disk.
+    """Weights as stored on disk.
 
-    n_bytes: of all of their files. n_numbers: the most that these can hold. shapes: by name, where safetensors say them; None elsewhere.
+    n_bytes: of all files together. n_numbers: the most numbers that the files can hold. shapes: by tensor name, from safetensors files; None without them.
     """
 
     n_bytes: int
@@ -56,9 +56,9 @@ class Stored:
 
 
 def require_fit(source: Source, layers: str) -> None:
-    """Raise AtlasError for a configuration that asks for more than there are weights for, or for other shapes.
+    """Raise AtlasError for a configuration that needs more weights than the files hold, or weights of other shapes.
 
-    layers: path of the blocks from the backbone. Of a model on the hub only the configuration is known before its weights are fetched.
+    layers: path of the blocks from the backbone. For a model on the hub only the configuration itself is checked: its weights are not fetched yet.
     """
     require_few(source)
     if source.commit is not None:
@@ -71,7 +71,7 @@ def require_fit(source: Source, layers: str) -> None:
 
 
 def require_few(source: Source) -> None:
-    """Raise AtlasError for more layers than an atlas can number, and more labels than a classifier has: transformers lists both before it makes a layer."""
+    """Raise AtlasError for more than MOST_LAYERS layers or MOST_LABELS labels: transformers lists both before it makes a layer."""
     n = said_layers(source)
     if n > MOST_LAYERS:
         raise AtlasError(f"model {source.name}: its config.json says {n:,} layers, and an atlas holds {MOST_LAYERS:,} at most; is it that of its weights?")
@@ -81,7 +81,7 @@ def require_few(source: Source) -> None:
 
 
 def said_layers(source: Source) -> int:
-    """Count the layers by the configuration; 0 where it names no whole number, which transformers has its own words for."""
+    """Count the layers by the configuration; 0 if it gives no whole number, for which transformers has an error of its own."""
     with reading("config.json", source.name):
         kind: Any = CONFIG_MAPPING[source.config["model_type"]]
     names = {"num_hidden_layers", kind.attribute_map.get("num_hidden_layers", "num_hidden_layers")}
@@ -93,9 +93,9 @@ def said_layers(source: Source) -> int:
 
 
 def weight_files(source: Source) -> list[Path]:
-    """List the files of a local model's weights, in no order.
+    """List the files of a local model's weights, in no particular order.
 
-    Raises AtlasError where there are none that can be read, and for an index that names what is no file of its folder.
+    Raises AtlasError if no weights can be read, and if an index names something that is not a file of the model's folder.
     """
     folder = Path(source.location)
     if source.gguf_file is not None:
@@ -120,9 +120,9 @@ def weight_files(source: Source) -> list[Path]:
 
 
 def find_stored(source: Source) -> Stored:
-    """Read what the files of a local model's weights say of themselves, and not the weights.
+    """Read the sizes of a local model's weight files, and the tensor shapes in safetensors files, without reading the weights.
 
-    Raises AtlasError as `weight_files` does, and for more than weights.
+    Raises AtlasError as `weight_files` does, and for a pickle that holds anything but weights.
     """
     files, shapes = weight_files(source), dict[str, list[int]]()
     for path in files:
@@ -141,14 +141,14 @@ def find_stored(source: Source) -> Stored:
 
 
 def stored_layers(stored: Stored, layers: str) -> int:
-    """Count the layers that the names of the weights speak of, or else those that have room in their files."""
+    """Count the layers by the names of the weights; without such names, count the most layers that the files have room for."""
     of_layers = re.compile(rf"(?:^|\.){re.escape(layers)}\.(\d+)\.")
     named = [int(found[1]) + 1 for name in stored.shapes or () if (found := of_layers.search(name))]
     return max(named, default=stored.n_bytes // FEWEST_LAYER_BYTES)
 
 
 def require_sizes(source: Source, stored: Stored) -> None:
-    """Raise AtlasError for weights of another shape, more of them than the files have bytes for, or tables beside them that are far larger."""
+    """Raise AtlasError if weights have other shapes than the configuration gives, are more than the files can hold, or come with far larger tables."""
     hf = meta_model(source, torch.float32)
     prefix = f"{hf.base_model_prefix}."
     there = {name.removeprefix(prefix): shape for name, shape in (stored.shapes or {}).items()}

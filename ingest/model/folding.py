@@ -1,7 +1,8 @@
-"""Weights with the norms beside them folded in, so that products of them mean something: readers and writers of the residual stream.
+"""Weights with the adjacent norms folded in, so that products of readers and writers of the residual stream are meaningful.
 
-A norm is N(x) = g ⊙ (x - c·mean x)/s + β. For a row k of a weight that reads N(x), k·N(x) = k̂·x/s + k·β with k̂ = g ⊙ k, centred where the norm
-centres. What is written is multiplied by the residual multiplier and by the gain of a norm that follows; that norm's 1/s stays a factor of each position.
+A norm is N(x) = g ⊙ (x - c·mean x)/s + β, with gain g, bias β, scale s of x, and c = 1 if the norm centres, else 0. For a row k of a weight that reads N(x),
+k·N(x) = k̂·x/s + k·β, where k̂ = g ⊙ k, centred if the norm centres. Weights that write are multiplied by the residual multiplier and by the gain of a norm
+that follows; that norm's 1/s remains a factor of each position.
 Source: Elhage et al. 2021, "handling layer normalization".
 """
 
@@ -16,16 +17,16 @@ from ingest.model.modules import ModuleMissing, bias_of, epsilon_of, tensor_of
 
 @dataclass(frozen=True, eq=False)
 class FoldedHeads:
-    """One layer's heads, folded, float32; keys and values stand once for each head that uses them. No score scale, no rotation and no bias is in them."""
+    """One layer's folded heads, float32; shared keys and values are repeated for each head that uses them. Score scale, rotation and biases are left out."""
 
     w_q: Tensor
-    """[n_heads, d_head, d_model], as the others that read."""
+    """[n_heads, d_head, d_model], the shape of w_k and w_v too."""
     w_k: Tensor
     w_v: Tensor
     w_o: Tensor
     """[n_heads, d_model, d_head]"""
     constant: Tensor
-    """What each head writes wherever it looks, since a pattern's rows sum to 1: [n_heads, d_model]."""
+    """Vector that each head writes whatever it attends to, since a pattern's rows sum to 1: [n_heads, d_model]."""
 
 
 def is_centring(norm: nn.Module) -> bool:
@@ -34,13 +35,13 @@ def is_centring(norm: nn.Module) -> bool:
 
 
 def gain_of(model: Model, norm: nn.Module) -> Tensor | float:
-    """Read what a norm multiplies by, [width]; 1 where it has no weight, as in some models of OPT."""
+    """Read the gain of a norm, [width]; 1 if the norm has no weight, as in some models of OPT."""
     weight = getattr(norm, "weight", None)
     return 1.0 if weight is None else tensor_of(norm, "weight").to(model.device).float() + model.architecture.norm_gain_offset
 
 
 def fold_norm(model: Model, rows: Tensor, norm: nn.Module | None) -> Tensor:
-    """Compute k̂ of rows [..., d_model] that read a norm's output; the rows themselves where no norm precedes."""
+    """Compute k̂ of rows [..., d_model] that read a norm's output; the rows unchanged if no norm precedes them."""
     if norm is None:
         return rows
     found = rows * gain_of(model, norm)
@@ -52,21 +53,21 @@ def layer_norm(model: Model, layer: int, path: str | None) -> nn.Module | None:
 
 
 def norm_scale(x: Tensor, norm: nn.Module) -> Tensor:
-    """Compute what a norm divides states [..., d_model] by: [..., 1]."""
+    """Compute the scale s by which a norm divides states [..., d_model]: [..., 1]."""
     centred = x - x.mean(-1, keepdim=True) if is_centring(norm) else x
     return (centred.square().mean(-1, keepdim=True) + epsilon_of(norm)).sqrt()
 
 
 def over_scale(x: Tensor, norm: nn.Module | None) -> Tensor:
-    """Compute x̂: states [..., d_model] over what the norm divides each by; as they are where there is no norm.
+    """Compute x̂: states [..., d_model] divided by the norm's scale, or unchanged if there is no norm.
 
-    A centring norm's mean may stay: a folded reader does not see it.
+    The mean that a centring norm subtracts is left in: a folded reader does not see it.
     """
     return x if norm is None else x / norm_scale(x, norm)
 
 
 def by_formula(model: Model, norm: nn.Module | None, x: Tensor) -> Tensor:
-    """Compute N(x) by the norm's gain, bias and epsilon, and by none of its code: [..., width] float32; x itself where there is no norm."""
+    """Compute N(x) from the norm's gain, bias and epsilon, without the module's code: [..., width] float32; x itself if there is no norm."""
     if norm is None:
         return x
     centred = x - x.mean(-1, keepdim=True) if is_centring(norm) else x
@@ -75,13 +76,13 @@ def by_formula(model: Model, norm: nn.Module | None, x: Tensor) -> Tensor:
 
 
 def write_gain(model: Model, layer: int) -> Tensor | float:
-    """Compute what multiplies an attention's output on its way to the stream, the following norm's 1/s aside: [d_model], or one number."""
+    """Compute the factor on an attention's output on its way to the stream, without the following norm's 1/s: [d_model], or one number."""
     after = layer_norm(model, layer, model.architecture.attention.after_norm)
     return model.residual_multiplier * (1.0 if after is None else gain_of(model, after))
 
 
 def ffn_norm(model: Model, layer: int) -> nn.Module | None:
-    """Find the norm between the stream and the FFN's keys; None where the FFN reads the stream itself."""
+    """Find the norm between the stream and the FFN's keys; None if the FFN reads the stream itself."""
     ffn, shared = model.architecture.ffn, model.architecture.attention.norm
     if ffn.up.startswith(f"{ffn.read}."):
         return None
@@ -99,7 +100,7 @@ def folded_heads(model: Model, layer: int) -> FoldedHeads:
     norm, written = layer_norm(model, layer, attention.norm), write_gain(model, layer)
 
     def fold_head_norm(rows: Tensor, path: str | None) -> Tensor:
-        """Fold into rows of q or k [heads, d_head, d_model] their own norm: its gain, and its centring where each head is normed by itself."""
+        """Fold the norm of q or k into its rows [heads, d_head, d_model]: the norm's gain, and its centring if the norm centres each head."""
         own = layer_norm(model, layer, path)
         if own is None:
             return rows
@@ -118,13 +119,13 @@ def folded_heads(model: Model, layer: int) -> FoldedHeads:
 
 
 def zeros_or_bias(model: Model, norm: nn.Module | None) -> Tensor:
-    """Read β of a norm, [d_model]; zeros where there is none."""
+    """Read the bias β of a norm, [d_model]; zeros if the norm has no bias, or there is no norm."""
     bias = None if norm is None else bias_of(norm)
     return model.unembedding.new_zeros(model.d_model) if bias is None else bias.to(model.device).float()
 
 
 def folded_keys(model: Model, layer: int) -> Tensor:
-    """Compute the keys (of a gated FFN the up keys) with the gain before them, [d_ffn, d_model]."""
+    """Compute the keys (the up keys of a gated FFN) with the norm before them folded in, [d_ffn, d_model]."""
     return fold_norm(model, model.keys(layer), ffn_norm(model, layer))
 
 

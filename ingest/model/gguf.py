@@ -1,7 +1,7 @@
-"""GGUF files, converted once: weights as they are used and a tokenizer, kept in the user's cache, from where they load in seconds.
+"""Models converted from GGUF files: each file is converted once, and its weights and tokenizer are saved in the user's cache, where they load in seconds.
 
-CACHE/weights/FILE_SHA256.float32/   a model folder: what a GGUF file was converted to in that number format
-                        …/DIGESTS    of its weights, and of its other files, and which transformers converted it
+CACHE/weights/FILE_SHA256.float32/   the model folder that a GGUF file was converted to, in that number format
+                        …/DIGESTS    the SHA-256 of its weights, the SHA-256 of its other files, and the version of transformers that converted them
 """
 
 import copy
@@ -26,10 +26,10 @@ from schema.open.definitions import cache_folder
 DIGESTS, DRAFT = "DIGESTS", ".new-"
 
 MOST_VALUES = 3 << 19
-"""Of a GGUF file's header: a vocabulary of 262,144 tokens, with scores, kinds and merges, has 1.3 million."""
+"""Maximum number of values in a GGUF file's header: a vocabulary of 262,144 tokens, with scores, kinds and merges, has 1.3 million."""
 
 DAY = 24 * 60 * 60
-"""Seconds after which nobody writes a draft any more."""
+"""Age in seconds beyond which a draft counts as abandoned."""
 
 
 def weights_folder() -> Path:
@@ -37,7 +37,9 @@ def weights_folder() -> Path:
 
 
 def place_of(path: Path, dtype: str) -> Path:
-    """Name where the cache keeps what a GGUF file is converted to: by the file, since two files may have the same weights and be read otherwise."""
+    """Name the cache folder for the model converted from a GGUF file. The name comes from the file's hash: two files with the same weights may be read
+    differently.
+    """
     with path.open("rb") as file:
         return weights_folder() / f"{hashlib.file_digest(file, 'sha256').hexdigest()}.{dtype}"
 
@@ -51,9 +53,9 @@ def kept_folder(path: Path, dtype: str) -> Path | None:
 
 
 def kept_sha256(folder: Path, wanted: str | None = None) -> str | None:
-    """Read the SHA-256 of the weights that were written there; None where the files beside them are not those that were, or are of another transformers.
+    """Read the SHA-256 of a cached model's weights from its DIGESTS; None if its other files have changed since, or another version of transformers wrote it.
 
-    wanted: None too where the weights are others, without a look at the files.
+    wanted: if the SHA-256 in DIGESTS is another, return None without a look at the files.
     """
     with suppress(OSError, ValueError):
         weights, others, version = (folder / DIGESTS).read_text(encoding="ascii").split()
@@ -64,7 +66,7 @@ def kept_sha256(folder: Path, wanted: str | None = None) -> str | None:
 
 
 def find_folder_of_weights(weights_sha256: str) -> Path | None:
-    """Find a folder of the cache with these weights, wherever they came from."""
+    """Find a folder of the cache with these weights, whichever file they came from; None if there is none."""
     with suppress(OSError):
         return next((folder for folder in sorted(weights_folder().iterdir()) if kept_sha256(folder, weights_sha256)), None)
     return None
@@ -73,7 +75,7 @@ def find_folder_of_weights(weights_sha256: str) -> Path | None:
 def others_sha256(folder: Path) -> str:
     """Compute the SHA-256, in hexadecimal, over the names and bytes of a model folder's files beside its weights.
 
-    They are part of the model: another base of its rotations is another model.
+    Those files are part of the model: with another base for its rotations it is another model.
     """
     digest = hashlib.sha256()
     for file in sorted(folder.iterdir()):
@@ -84,8 +86,10 @@ def others_sha256(folder: Path) -> str:
 
 @contextmanager
 def parse_once() -> Iterator[None]:
-    """Make transformers parse the header of a GGUF file once, and without a memmap for each of its 100,000 strings; it does so three times else, and asks
-    for the names of all tensors again for each module."""
+    """Make transformers parse the header of a GGUF file once, without a memmap for each of its 100,000 strings.
+
+    By itself transformers parses the header three times, and builds the map of tensor names anew for each module.
+    """
     import gguf
 
     class Reader(gguf.GGUFReader):
@@ -117,9 +121,9 @@ def parse_once() -> Iterator[None]:
 
 
 def keep_converted_model(hf: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, weights_sha256: str, path: Path, dtype: str) -> None:
-    """Write what a GGUF file was converted to, in place of what is there and damaged.
+    """Save the model that a GGUF file was converted to, and replace a damaged copy of it.
 
-    A folder appears whole or not at all; where it cannot be written, the next loading takes as long as this.
+    The folder appears whole or not at all. If it cannot be written, no error is raised, and the next load takes as long as this one.
     """
     # a disk without room is either's
     with suppress(OSError, SafetensorError):

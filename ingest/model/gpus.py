@@ -1,4 +1,4 @@
-"""Which GPUs there are and what has room on them, and why torch sees none."""
+"""GPUs: which there are, which have room for a model, and why torch may see none."""
 
 import os
 import subprocess
@@ -9,22 +9,22 @@ from typing import NamedTuple
 import torch
 
 AUTO, SPREAD = "auto", "spread"
-"""Names of devices beside torch's: one that has room for the model, and all GPUs, a part of the layers on each."""
+"""Device names beyond torch's own: AUTO is a device with room for the model, SPREAD is all GPUs, with a part of the layers on each."""
 
 WEIGHTS_SHARE = 0.8
-"""Of a GPU's free memory, what a model's weights may take: the rest is for batches, for reductions and for weights in float32."""
+"""Share of a GPU's free memory that a model's weights may take: the rest is for batches, for reductions and for weights in float32."""
 
 OLDEST_DRIVER = {"12": 525, "13": 580}
-"""CUDA that a torch is built for → the oldest driver that it runs on."""
+"""Major version of the CUDA that torch is built for → major version of the oldest driver that runs it."""
 
 KERNEL_MODULE = Path("/proc/driver/nvidia/version")
-"""Where the driver says its version; not in every container."""
+"""File in which the driver reports its version; not every container has it."""
 
 SMI = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
 
 
 class NoGpu(NamedTuple):
-    """Why torch sees no GPU, and what to do: clauses of one line."""
+    """Reason why torch sees no GPU, and its remedy: clauses of one line."""
 
     why: str
     remedy: str
@@ -41,7 +41,7 @@ class Choice(NamedTuple):
 
 
 def driver_version() -> str | None:
-    """Read the version of NVIDIA's driver, such as 580.95.05; None where there is none."""
+    """Read the version of NVIDIA's driver, such as 580.95.05; None if no driver is found."""
     if KERNEL_MODULE.is_file():
         words = KERNEL_MODULE.read_text(encoding="utf-8", errors="replace").partition("\n")[0].split()
         if found := next((word for word in words if word.replace(".", "").isdecimal() and "." in word), None):
@@ -54,7 +54,7 @@ def driver_version() -> str | None:
 
 
 def no_gpu() -> NoGpu:
-    """Find out why torch sees no GPU; to be asked where it sees none."""
+    """Find out why torch sees no GPU. Call it only if torch sees none."""
     another = "install another build (docs/ingest.md: torch and your GPU)"
     cuda = torch.version.cuda
     if cuda is None:
@@ -72,7 +72,7 @@ def no_gpu() -> NoGpu:
 
 
 def cuda_error_line() -> str:
-    """Start CUDA, and give the first line of the error that it begins with."""
+    """Initialise CUDA, and return the first line of the error that this raises."""
     try:
         torch.cuda.init()
     except (AssertionError, RuntimeError) as error:
@@ -85,7 +85,7 @@ def first_line(error: Exception) -> str:
 
 
 def free_memory() -> tuple[dict[int, int], str]:
-    """Measure the bytes that are free on each GPU that computes, by its number, and give what one said that does not.
+    """Measure the free bytes of each GPU that computes, by its number, and return a line about the last GPU that does not ('' if all do).
 
     A torch that was not built for a GPU sees it nevertheless, and fails at the first operation.
     """
@@ -100,7 +100,7 @@ def free_memory() -> tuple[dict[int, int], str]:
 
 
 def choose_device(n_bytes: Callable[[], int]) -> Choice:
-    """Choose the GPU that has most room for a model, if it has enough, else all of them, else the processors. n_bytes: of the model's weights."""
+    """Choose the GPU with the most free memory if the model fits on it, else all GPUs, else the processors. n_bytes: returns the bytes of the model's weights."""
     free, said = free_memory()
     if not free:
         return Choice("cpu", f"computing on the processors: torch {torch.__version__} sees no GPU that it can use, since {said or no_gpu().why}")
@@ -114,7 +114,7 @@ def choose_device(n_bytes: Callable[[], int]) -> Choice:
 
 
 def gpu_facts(devices: Iterable[torch.device]) -> dict[str, str]:
-    """Name the GPUs among some devices, their driver, and the CUDA that torch was built for; nothing where there are none."""
+    """Name the GPUs among some devices, their driver, and the CUDA that torch was built for; empty if there are no GPUs among them."""
     gpus = [device for device in devices if device.type == "cuda"]
     if not gpus:
         return {}

@@ -1,7 +1,7 @@
 """One layer's attention by head: its weights, where each head looks, and what each head writes.
 
-Everything comes from the weights and the entry's facts (`ingest/model/facts.py`) and is computed in float32; no code of the model's attention
-runs. What a head writes is the output projection's: a norm that follows it and the residual multiplier are not in it.
+All of this is computed in float32 from the weights and the facts of the model's entry (`ingest/model/facts.py`), without the model's own attention code. A
+head's output is taken right after the output projection: a norm that follows and the residual multiplier are not applied.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from ingest.model.modules import in_float32
 from ingest.model.positions import alibi_slopes, rotate_pairs, rotation
 
 HIDDEN = -1e30
-"""The score of what a position may not look at: its weight is exactly 0, and weight times score is no NaN."""
+"""Score of a source that a destination may not look at: its weight is exactly 0, and weight times score is 0 and not NaN."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,17 +32,17 @@ class Heads:
     w_o: Tensor
     """[n_heads, d_model, d_head]"""
     b_q: Tensor | None
-    """[n_heads, d_head]; None where there is none, as with the others."""
+    """[n_heads, d_head]; None if the projection has no bias. The other biases are None in the same case."""
     b_k: Tensor | None
     """[n_kv_heads, d_head]"""
     b_v: Tensor | None
     """[n_kv_heads, d_head]"""
     b_o: Tensor | None
-    """[d_model]: what the layer adds beside its heads."""
+    """[d_model]: the bias that attention adds beside its heads."""
 
 
 def rows_of(model: Model, fused: Tensor, part: Literal["q", "k", "v"]) -> Tensor:
-    """Select the rows of q, k or v, [heads, d_head, …], of their projection's weight or bias [rows, …]."""
+    """Select the rows of q, k or v, [heads, d_head, …], from the weight or bias of the projection that computes it, [rows, …]."""
     layout, place = model.architecture.attention.layout, "qkv".index(part)
     if layout == "heads":
         return fused.unflatten(0, (model.n_heads, 3, model.d_head))[:, place]
@@ -52,12 +52,12 @@ def rows_of(model: Model, fused: Tensor, part: Literal["q", "k", "v"]) -> Tensor
 
 
 def by_head(model: Model, projection: Tensor, part: Literal["q", "k", "v"]) -> Tensor:
-    """Select q, k or v, [heads, batch, seq, d_head] float32 on the model's device, in what its projection gave, [batch, seq, rows]."""
+    """Select q, k or v, [heads, batch, seq, d_head] float32 on the model's device, from the output of its projection, [batch, seq, rows]."""
     return rows_of(model, projection.to(model.device).movedim(-1, 0), part).movedim(1, -1).float()
 
 
 def layer_heads(model: Model, layer: int) -> Heads:
-    """Read a layer's weights by head, on the model's device; views of the parameters where those are float32 and there."""
+    """Read a layer's weights by head, on the model's device; they are views of the parameters if those are float32 and on that device."""
     attention = model.architecture.attention
 
     def projection(part: Literal["q", "k", "v"]) -> tuple[Tensor, Tensor | None]:
@@ -76,7 +76,7 @@ def for_each_head(model: Model, x: Tensor) -> Tensor:
 
 
 def attention_input(model: Model, layer: int, resid_pre: Tensor) -> Tensor:
-    """Compute what q, k and v read, float32: the state that enters the block [..., d_model], after the norm where one precedes attention."""
+    """Compute the input of the q, k and v projections, float32: the state that enters the block, [..., d_model], normed if a norm precedes attention."""
     path = model.architecture.attention.norm
     x = resid_pre.to(model.device).float()
     return x if path is None else in_float32(model.layer_module(layer, path), model.device)(x)
@@ -89,7 +89,7 @@ def project_by_head(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def apply_qk_norm(x: Tensor, norm: Callable[[Tensor], Tensor], is_joint: bool) -> Tensor:
-    """Apply its norm to q or k [heads, batch, seq, d_head], over each head or over all of them jointly."""
+    """Apply a norm to q or k, [heads, batch, seq, d_head]: to each head by itself, or to all heads jointly."""
     if not is_joint:
         return norm(x)
     joint: Tensor = norm(x.movedim(0, -2).flatten(-2))
@@ -97,7 +97,7 @@ def apply_qk_norm(x: Tensor, norm: Callable[[Tensor], Tensor], is_joint: bool) -
 
 
 def unrotated_queries_and_keys(model: Model, layer: int, x: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute q of every head at these indices, and k everywhere, after bias and norm and before rotation.
+    """Compute q of every head at the destinations, and k at all positions, after bias and norm but before rotation.
 
     x: the attention input, [batch, seq, d_model]; destinations: [n]. Returns [n_heads, batch, n, d_head] and [n_kv_heads, batch, seq, d_head].
     """
@@ -106,7 +106,7 @@ def unrotated_queries_and_keys(model: Model, layer: int, x: Tensor, destinations
 
 
 def behind_norms(model: Model, layer: int, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-    """Apply to projections by head, [heads, batch, n, d_head], the norms that some models have there."""
+    """Apply the norms of q and k, if the model has them, to both projections by head, [heads, batch, n, d_head]."""
     attention = model.architecture.attention
     q_norm, k_norm = attention.q_norm(model.hf.config), attention.k_norm(model.hf.config)
     if q_norm is not None:
@@ -117,12 +117,15 @@ def behind_norms(model: Model, layer: int, q: Tensor, k: Tensor) -> tuple[Tensor
 
 
 def queries_and_keys(model: Model, layer: int, x: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute `unrotated_queries_and_keys` after rotation, k once for each head that uses it: [n_heads, batch, n, d_head] and [n_heads, batch, seq, d_head]."""
+    """Compute q at the destinations, [n_heads, batch, n, d_head], and k at all positions, [n_heads, batch, seq, d_head], after rotation.
+
+    The arguments are those of `unrotated_queries_and_keys`. k is repeated for each head that uses it.
+    """
     return rotate_queries_and_keys(model, layer, *unrotated_queries_and_keys(model, layer, x, destinations), destinations)
 
 
 def rotate_queries_and_keys(model: Model, layer: int, q: Tensor, k: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
-    """Rotate what `unrotated_queries_and_keys` gives, and repeat k for each head that uses it."""
+    """Rotate the q and k that `unrotated_queries_and_keys` returns, and repeat k for each head that uses it."""
     rotary = model.architecture.attention.rotary
     if rotary is not None:
         cosine, sine = rotation(model, rotary, layer, torch.arange(k.shape[2], device=model.device))
@@ -132,19 +135,19 @@ def rotate_queries_and_keys(model: Model, layer: int, q: Tensor, k: Tensor, dest
 
 
 def score_scale(model: Model, layer: int) -> float:
-    """Find what q·k is multiplied by."""
+    """Return the factor by which q·k is multiplied."""
     scale = model.architecture.attention.scale(model.hf.config, layer)
     return model.d_head**-0.5 if scale is None else float(scale)
 
 
 def visible_mask(destinations: Tensor, n_sources: int, window: int | None) -> Tensor:
-    """Mark which of the first sources j the destinations i [n] see, [n, n_sources] of booleans: those with 0 ≤ i - j < window."""
+    """Mark the sources j < n_sources that each destination i sees, those with 0 ≤ i - j < window: [n] to [n, n_sources] of booleans."""
     distance = destinations[:, None] - torch.arange(n_sources, device=destinations.device)
     return distance >= 0 if window is None else (distance >= 0) & (distance < window)
 
 
 def scores(model: Model, layer: int, x: Tensor, destinations: Tensor) -> Tensor:
-    """Compute the attention scores before the softmax of these destinations, [n_heads, batch, n, seq]; HIDDEN where a position may not look.
+    """Compute the attention scores of some destinations before the softmax, [n_heads, batch, n, seq]; HIDDEN for sources that they may not look at.
 
     x: the attention input, [batch, seq, d_model]; destinations: [n] indices.
     """
@@ -152,9 +155,9 @@ def scores(model: Model, layer: int, x: Tensor, destinations: Tensor) -> Tensor:
 
 
 def attention_scores(model: Model, layer: int, q: Tensor, k: Tensor, destinations: Tensor, heads: slice) -> Tensor:
-    """Compute `scores` of some heads, from their queries [heads, batch, n, d_head] and the keys [heads, batch, seq, d_head] of the first positions.
+    """Compute `scores` of some heads from their queries, [heads, batch, n, d_head], and from the keys of the first positions, [heads, batch, seq, d_head].
 
-    ALiBi is counted from the destination: its own position loses nothing.
+    ALiBi's penalty is counted from the destination: the score of its own position loses nothing.
     """
     attention, config = model.architecture.attention, model.hf.config
     softcap = attention.softcap(config)
@@ -177,19 +180,19 @@ def pattern(model: Model, layer: int, resid_pre: Tensor) -> Tensor:
 
 
 def pattern_rows(model: Model, layer: int, resid_pre: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute the pattern's rows of some destinations of one sequence, and the values that they weigh.
+    """Compute the rows of the attention pattern for some destinations of one sequence, and the attention values that these weights apply to.
 
-    resid_pre: [seq, d_model], as for `pattern`; destinations: [n] indices. Returns weights [n, n_heads, seq] and W_V·x + b_V, once for each head that
-    uses it, [n_heads, seq, d_head].
+    resid_pre: [seq, d_model], as for `pattern`; destinations: [n] indices. Returns the weights, [n, n_heads, seq], and the values W_V·x + b_V, repeated for
+    each head that uses them, [n_heads, seq, d_head].
     """
     x, heads = attention_input(model, layer, resid_pre)[None], layer_heads(model, layer)
     return scores(model, layer, x, destinations).softmax(-1)[:, 0].transpose(0, 1), for_each_head(model, project_by_head(x, heads.w_v, heads.b_v))[:, 0]
 
 
 def head_outputs(model: Model, layer: int, resid_pre: Tensor, weights: Tensor) -> Tensor:
-    """Compute what each head writes, [batch, seq, n_heads, d_model]; with `b_o` they sum to the attention's output.
+    """Compute the output of each head, [batch, seq, n_heads, d_model]; all heads and `b_o` sum to the output of attention.
 
-    weights: the layer's pattern. A head's part of the values' bias is in its output, since a pattern's rows sum to 1.
+    weights: the layer's pattern. The bias of the attention values is part of each head's output, since the rows of a pattern sum to 1.
     """
     heads = layer_heads(model, layer)
     v = for_each_head(model, project_by_head(attention_input(model, layer, resid_pre), heads.w_v, heads.b_v))

@@ -1,7 +1,7 @@
-"""Read the five sites, the coefficients, what heads gathered and where they looked out of a forward pass, for as many listeners as there are.
+"""Hooks that record forward passes for any number of listeners: the five sites, the coefficients, the heads' gathered values and attention patterns.
 
-A hook is registered once per context and removed when the context ends, however it ends, and only where somebody listens. A forward pass in which
-a hook stayed silent raises: a module that a model's code goes round (a fused kernel, an early exit) is an error, not an empty record.
+A hook is registered once per context, only if a listener wants its tensor, and removed when the context ends, however it ends. A forward pass in which a hook
+did not fire raises AtlasError: a module that the model's code bypasses (a fused kernel, an early exit) is an error, not an empty record.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,35 +21,36 @@ from schema.terms import SITES
 Hook = Callable[..., None]
 
 RECORDED = (*SITES, "coefficient", "ffn_scale")
-"""What can be listened to in every model, and costs the forward pass nothing."""
+"""Names that can be recorded in every model, at no cost to the forward pass."""
 
 CONTEXT = "context"
 
 ATTENDED = ("gathered", "attn_scale", CONTEXT)
-"""What can be listened to where attention is as its entry says."""
+"""Names that can be recorded if the model's attention works as its entry says."""
 
 KEY = "ffn_in"
-"""What can be listened to beside: what the up projection reads. It costs the forward pass nothing."""
+"""Further name that can be recorded: the input of the up projection. It costs the forward pass nothing."""
 
 PROJECTED: tuple[Literal["q"], Literal["k"], Literal["v"]] = ("q", "k", "v")
-"""What can be listened to beside: what attention's projections give."""
+"""Further names that can be recorded: the outputs of attention's projections."""
 
 PATTERN = "pattern"
-"""What can be listened to beside. While somebody does, attention is computed by code that gives its weights; states differ by rounding from others."""
+"""Further name that can be recorded: the attention weights. It switches attention to code that returns them; states then differ by rounding."""
 
 
 @dataclass(frozen=True)
 class LayerRecord:
-    """What a forward pass showed of one layer, in the model's dtype; None where it was not asked for.
+    """Record of one layer in a forward pass, in the model's dtype; a tensor that was not requested is None.
 
-    The five sites are [..., d_model] and the coefficients [..., d_ffn]. ffn_scale, [...] float32, is the frozen 1/rms of the norm after the FFN, ones
-    where there is none, so that `ffn_scale·(coefficient @ values(layer) + ffn_bias(layer))` = ffn_out (DEFINITIONS, section 1). In a parallel block
-    resid_mid is the virtual resid_pre + attn_out. gathered, [..., n_heads·d_head], is each head's pattern times its values, the input of the
-    output projection; attn_scale is to attention what ffn_scale is to the FFN. context is resid_pre of whole sequences, [sequences, seq, d_model],
-    whatever else is kept. q, k and v are what the projections of whole sequences give, [sequences, seq, rows]: all three, where one module makes them.
-    pattern holds the attention weights, [batch, n_heads, seq, seq], destination before source. ffn_in, [..., d_model], is what the up projection reads:
-    the normed state in most families, the state itself where no norm precedes the FFN.
-    These may be the states of the forward pass itself and not copies: do not change them.
+    The five sites are [..., d_model] and the coefficients [..., d_ffn]. ffn_scale, [...] float32, is the frozen 1/rms of the norm after the FFN, or ones if
+    there is none, so that `ffn_scale·(coefficient @ values(layer) + ffn_bias(layer))` = ffn_out (DEFINITIONS, section 1). In a parallel block resid_mid is the
+    virtual resid_pre + attn_out. gathered, [..., n_heads·d_head], is each head's pattern times its values, the input of the output projection; attn_scale is to
+    attention what ffn_scale is to the FFN. context is resid_pre of whole sequences, [sequences, seq, d_model], whichever positions the other tensors have. q, k
+    and v are the outputs of the projections for whole sequences, [sequences, seq, rows]; if one module computes all three, each of them is its whole output.
+    pattern holds the attention weights, [batch, n_heads, seq, seq], destination before source. ffn_in, [..., d_model], is the input of the up projection: the
+    normed state in most families, the state itself if no norm precedes the FFN.
+
+    The tensors may be the states of the forward pass itself and not copies: do not change them.
     """
 
     resid_pre: Tensor | None = None
@@ -69,7 +70,7 @@ class LayerRecord:
     ffn_in: Tensor | None = None
 
     def __getitem__(self, name: str) -> Tensor:
-        """Get one of RECORDED, ATTENDED or PROJECTED, KEY or PATTERN. Raises KeyError for what was not asked for."""
+        """Return the tensor of a name in RECORDED, ATTENDED or PROJECTED, or of KEY or PATTERN. Raises KeyError if it was not requested."""
         found = getattr(self, name)
         if found is None:
             raise KeyError(name)
@@ -77,17 +78,18 @@ class LayerRecord:
 
 
 def keep_all(x: Tensor) -> Tensor:
-    """Keep all of it."""
+    """Return the whole tensor; the default of `Listener.keep`."""
     return x
 
 
 @dataclass(frozen=True)
 class Listener:
-    """Who hears a forward pass.
+    """Consumer of the records of forward passes.
 
-    sites: which of RECORDED, ATTENDED and PROJECTED it wants, KEY and PATTERN. take: called layer by layer, as soon as all that is wanted has been computed.
-    keep: picks of each state, [batch, seq, width] to [..., width], what stays in memory for it, and may bring states of several devices to one.
-    keep_else: the same of what is wanted of whole sequences: CONTEXT and PROJECTED, [batch, seq, …], and PATTERN, [batch, n_heads, seq, seq].
+    sites: the names that it wants of RECORDED, ATTENDED and PROJECTED, KEY and PATTERN. take: called layer by layer, as soon as all that it wants of the layer
+    has been computed. keep: selects the part of each state that stays in memory, [batch, seq, width] to [..., width]; it may also move states from several
+    devices to one. keep_else: name → such a function for the tensors of whole sequences: CONTEXT and PROJECTED, [batch, seq, …], and PATTERN, [batch, n_heads,
+    seq, seq].
     """
 
     sites: frozenset[str]
@@ -97,7 +99,7 @@ class Listener:
 
 
 def coefficients(take: Callable[[int, Tensor], None]) -> Listener:
-    """Hear nothing but a layer's coefficients: the input of the down projection itself, [batch, seq, d_ffn] in the model's dtype."""
+    """Make a listener of the coefficients alone: the input of each layer's down projection itself, [batch, seq, d_ffn] in the model's dtype."""
     return Listener(frozenset({"coefficient"}), lambda layer, record: take(layer, record["coefficient"]))
 
 
@@ -107,7 +109,7 @@ def output_state(output: Any) -> Tensor:
 
 
 def input_modules(model: Model) -> dict[str, str]:
-    """Map what a hook sees to the module (path from a layer, '' for the block) of which it is the input."""
+    """Map the name of each tensor that a hook takes from a module's input to that module (its path from a layer, '' for the block)."""
     a = model.architecture
     modules = {"resid_pre": "", CONTEXT: "", "coefficient": a.ffn.down, KEY: a.ffn.up, "gathered": a.attention.o}
     if not model.is_parallel:
@@ -120,14 +122,14 @@ def input_modules(model: Model) -> dict[str, str]:
 
 
 def output_modules(model: Model) -> dict[str, str]:
-    """Map what a hook sees to the module of which it is the output."""
+    """Map the name of each tensor that a hook takes from a module's output to that module (its path from a layer, '' for the block)."""
     attention = model.architecture.attention
     projections: dict[str, str] = {part: getattr(attention, part) for part in PROJECTED}
     return {"attn_out": attention.write, "ffn_out": model.architecture.ffn.write, "resid_post": "", **projections}
 
 
 def required_sources(model: Model, sites: frozenset[str]) -> frozenset[str]:
-    """List what hooks must see for these of RECORDED and ATTENDED."""
+    """List the hooked tensors from which these names of a record are computed."""
     made = {"ffn_scale": {scale_source(model.architecture.ffn)}, "attn_scale": {scale_source(model.architecture.attention)}}
     if model.is_parallel:
         made["resid_mid"] = {"resid_pre", "attn_out"}
@@ -135,14 +137,14 @@ def required_sources(model: Model, sites: frozenset[str]) -> frozenset[str]:
 
 
 def scale_source(part: Attention | Ffn) -> str:
-    """Name what a hook must see for the scale of the norm after a part: the norm's input, or anything at the same positions where none follows."""
+    """Name the hooked tensor that gives the scale of the norm after a part: the norm's input or, if no norm follows, any tensor at the same positions."""
     if isinstance(part, Ffn):
         return "coefficient" if part.after_norm is None else "ffn_raw"
     return "gathered" if part.after_norm is None else "attn_raw"
 
 
 def layer_record(model: Model, seen: Mapping[str, Tensor], sites: frozenset[str]) -> LayerRecord:
-    """Build the record of a layer from what its hooks saw."""
+    """Build a layer's record from its hooked tensors."""
     multiplier, a = model.residual_multiplier, model.architecture
 
     def scaled_update(site: str) -> Tensor:
@@ -159,14 +161,14 @@ def layer_record(model: Model, seen: Mapping[str, Tensor], sites: frozenset[str]
 
 
 class ListenerState:
-    """What one forward pass has shown to one listener so far."""
+    """Tensors that one forward pass has shown to one listener so far."""
 
     def __init__(self, model: Model, listener: Listener) -> None:
         self.model, self.listener, self.wanted = model, listener, required_sources(model, listener.sites)
         self.seen: dict[int, dict[str, Tensor]] = {}
 
     def show(self, layer: int, word: str, x: Tensor) -> None:
-        """Take in what a hook saw, and tell the listener once nothing of the layer is missing. Nothing is held from then on."""
+        """Store a hooked tensor. Once the layer is complete, hand its record to the listener and drop the stored tensors."""
         seen = self.seen.setdefault(layer, {})
         seen[word] = self.listener.keep_else.get(word, self.listener.keep)(x)
         if self.wanted <= seen.keys():
@@ -175,7 +177,7 @@ class ListenerState:
 
 
 class Forward:
-    """What one forward pass has shown so far."""
+    """State of one forward pass: the hooks that have fired so far, and the tensors shown to each listener."""
 
     def __init__(self, model: Model, listeners: Sequence[Listener]) -> None:
         self.model = model
@@ -185,14 +187,14 @@ class Forward:
         self.fired: set[tuple[int, str]] = set()
 
     def begin(self, _module: nn.Module, args: tuple[Any, ...]) -> None:
-        """Take [batch, seq] from the first block's input; OPT flattens both into one dimension further in."""
+        """Take [batch, seq] from the first block's input (OPT flattens both into one dimension further in), and clear the state of the pass before."""
         self.shape = tuple(args[0].shape[:2])
         self.fired.clear()
         for heard in self.heard:
             heard.seen.clear()
 
     def show(self, layer: int, word: str, x: Tensor) -> None:
-        """Tell those who want it what a hook saw, the first time that it fires."""
+        """Show a hooked tensor to the listeners that want it, the first time that the hook fires."""
         if (layer, word) in self.fired:
             return
         self.fired.add((layer, word))
@@ -228,7 +230,7 @@ def silent_hook_error(model: Model, what: str) -> AtlasError:
 
 @contextmanager
 def register_hooks(model: Model, inputs: Sequence[tuple[str, Hook]], outputs: Sequence[tuple[str, Hook]], at_end: Hook) -> Iterator[None]:
-    """Register hooks on module inputs and outputs (paths from the backbone) and on the backbone's end, for the length of the context."""
+    """Register hooks on the inputs and outputs of modules (paths from the backbone) and on the end of the backbone, for the duration of the context."""
     # every path is looked up before the first hook is registered
     before = [(find(model.backbone_module, path), hook) for path, hook in inputs]
     after = [(find(model.backbone_module, path), hook) for path, hook in outputs]
@@ -243,7 +245,10 @@ def register_hooks(model: Model, inputs: Sequence[tuple[str, Hook]], outputs: Se
 
 @contextmanager
 def listen(model: Model, listeners: Sequence[Listener]) -> Iterator[None]:
-    """Tell every listener of every layer of every forward pass within the context. Raises AtlasError after one in which a site gave nothing."""
+    """Hand the record of every layer of each forward pass within the context to every listener.
+
+    Raises AtlasError at the end of a pass in which a hook did not fire.
+    """
     forward = Forward(model, listeners)
 
     def path(layer: int, module: str) -> str:
@@ -263,14 +268,14 @@ def listen(model: Model, listeners: Sequence[Listener]) -> Iterator[None]:
 
 @contextmanager
 def record_layers(model: Model, keep: Callable[[Tensor], Tensor] = keep_all, sites: Sequence[str] = RECORDED) -> Iterator[list[LayerRecord]]:
-    """Yield a list that every forward pass fills anew with these sites of each layer; keep as in `Listener`, of all there is."""
+    """Yield a list of one record per layer, which every forward pass fills anew with these names. keep: as in `Listener`, applied to all of them."""
     layers = [LayerRecord()] * model.n_layers
     with listen(model, [Listener(frozenset(sites), layers.__setitem__, keep)]):
         yield layers
 
 
 class LayerReached(Exception):
-    """Ends a forward pass at the layer that was wanted, with what was wanted of it."""
+    """Exception that ends a forward pass at the requested layer, with the state requested of it."""
 
     def __init__(self, state: Tensor) -> None:
         super().__init__()

@@ -18,23 +18,23 @@ from ingest.text.tokenizer_trial import try_tokenizer
 from schema.errors import AtlasError
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
-"""Where transformers looks for a model's weights, in this order."""
+"""Files in which transformers looks for a model's weights, in this order."""
 
 OTHER_VOCABULARIES = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "vocab.json", "vocab.txt")
-"""What transformers makes a tokenizer of where there is no tokenizer.json."""
+"""Files from which transformers makes a tokenizer if there is no tokenizer.json."""
 
 CAUSAL_MASK = re.compile(r"\.attn(\.attention)?\.(masked_)?bias$")
-"""Buffers of old GPT-Neo and GPT-J checkpoints: the causal mask and its filling, which the code makes anew today."""
+"""Names of buffers in old GPT-Neo and GPT-J checkpoints: the causal mask and its fill value, which today's code creates itself."""
 
 
 def silence_transformers() -> None:
-    """Switch off progress bars and warnings; what matters in them is raised as an error here."""
+    """Switch off transformers' progress bars and warnings; the warnings that matter are raised as errors here."""
     logging.set_verbosity_error()
     logging.disable_progress_bar()
 
 
 def checked_device(device: str) -> torch.device | None:
-    """Find the device of this name, None for all GPUs. Raises AtlasError if it is not there."""
+    """Find the device of this name; None for SPREAD, which is all GPUs. Raises AtlasError if there is no such device."""
     name, _, number = device.partition(":")
     if device != SPREAD and (name not in ("cpu", "cuda") or not re.fullmatch(r"[0-9]{0,4}", number)):
         raise AtlasError(f"device '{device}' is unknown; give auto, cpu, cuda, cuda:N or {SPREAD}")
@@ -46,12 +46,12 @@ def checked_device(device: str) -> torch.device | None:
 
 
 def describe_report_entry(key: object) -> str:
-    """Spell an entry of the report: a name, or a name with the shape that is there and the one that the configuration asks for."""
+    """Format an entry of transformers' loading report: a name, or a name with the shape of the weight and the shape that the configuration requires."""
     return f"{key[0]} is {list(key[1])} and should be {list(key[2])}" if isinstance(key, tuple) else str(key)
 
 
 def misfits(report: dict[str, Iterable[object]]) -> str:
-    """List what transformers' loading report says is missing (and would be random), left over or of another shape; empty if nothing."""
+    """List the weights that transformers' loading report calls missing (they would be random), left over or of another shape; empty if there are none."""
     found = {
         kind: sorted(key for key in map(describe_report_entry, report[f"{kind}_keys"]) if not CAUSAL_MASK.search(key))
         for kind in ("missing", "unexpected", "mismatched")
@@ -60,7 +60,7 @@ def misfits(report: dict[str, Iterable[object]]) -> str:
 
 
 def attention_code(config: PretrainedConfig) -> str:
-    """Name the attention code that transformers takes by itself. It is asked for by name, because a config.json may name code of others."""
+    """Name the attention code that transformers would choose by itself. It is requested by name, because a config.json may name third-party code."""
     kind: Any = AutoModelForCausalLM._model_mapping[type(config)]
     return "sdpa" if kind._supports_sdpa else "eager"
 
@@ -77,7 +77,7 @@ def config_of(source: Source) -> PretrainedConfig:
 
 
 def meta_model(source: Source, dtype: torch.dtype) -> PreTrainedModel:
-    """Build the model that the configuration speaks of, without weights: it takes no memory."""
+    """Build the model that the configuration describes, without weights, so that it takes no memory."""
     with reading("config.json", source.name), torch.device("meta"):
         hf: PreTrainedModel = AutoModelForCausalLM.from_config(config_of(source), dtype=dtype)
     return hf
@@ -89,7 +89,7 @@ def n_weight_bytes(source: Source, dtype: torch.dtype) -> int:
 
 
 def load_hf(source: Source, dtype: torch.dtype, device_map: str | None) -> PreTrainedModel:
-    """Load the weights. Raises AtlasError if some are missing or left over, which transformers would only log, or do not fit where device_map says."""
+    """Load the weights. Raises AtlasError if some are missing or left over, which transformers would only log, or if the devices of device_map lack room."""
     with reading("weights", source.name):
         config = config_of(source)
         # with `output_loading_info` it returns a pair, which its type does not say
@@ -116,7 +116,7 @@ def load_hf(source: Source, dtype: torch.dtype, device_map: str | None) -> PreTr
 
 
 def require_room(hf: nn.Module, name: str) -> None:
-    """Raise AtlasError if a device_map has left weights on the processor or the disk, to be fetched whenever a layer is computed."""
+    """Raise AtlasError if a device_map has left weights in main memory or on disk, from where they would be fetched whenever a layer is computed."""
     left = sum(p.numel() for p in hf.parameters() if p.device.type == "meta")
     if left:
         share = left / sum(p.numel() for p in hf.parameters())
@@ -124,7 +124,7 @@ def require_room(hf: nn.Module, name: str) -> None:
 
 
 def load_tokenizer(source: Source) -> PreTrainedTokenizerFast:
-    """Load the tokenizer. Raises AtlasError for one that asks for more than any model's, or gives no offsets."""
+    """Load the tokenizer. Raises AtlasError if it exceeds the bounds of `require_bounded`, has no vocabulary or gives no character offsets."""
     require_bounded(source)
     with silence_stderr(), translate_panics(f"model {source.name}: cannot read its tokenizer"), reading("tokenizer", source.name):
         tokenizer: Any = AutoTokenizer.from_pretrained(source.location, revision=source.commit, gguf_file=source.gguf_file, trust_remote_code=False)
@@ -137,9 +137,9 @@ def load_tokenizer(source: Source) -> PreTrainedTokenizerFast:
 
 
 def require_bounded(source: Source) -> None:
-    """Raise AtlasError for a tokenizer whose files ask for more than any model's.
+    """Raise AtlasError for a tokenizer whose files demand more than those of any known model.
 
-    That of a GGUF file is not checked: it is a list of tokens, here or as it was written from one.
+    The tokenizer of a GGUF file is not checked: it is a list of tokens, in that file or as converted from it.
     """
     if source.gguf_file is not None or source.is_kept:
         return
@@ -157,7 +157,7 @@ def require_bounded(source: Source) -> None:
 
 
 def hash_weights(hf: nn.Module) -> str:
-    """Compute the SHA-256, in hexadecimal, over names, shapes and bytes of all parameters, in order of name; a tied one counts once."""
+    """Compute the SHA-256, in hexadecimal, over names, shapes and bytes of all parameters, in order of name; a tied parameter counts once."""
     digest = hashlib.sha256()
     for name, parameter in sorted(hf.named_parameters()):
         digest.update(f"{name} {tuple(parameter.shape)}\n".encode())

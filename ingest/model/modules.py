@@ -1,4 +1,4 @@
-"""Find a module by its dotted path, or say what is there instead; and read a projection or a norm."""
+"""Modules by their dotted paths, with errors that name what is there instead; and the tensors of projections and norms."""
 
 import copy
 
@@ -10,11 +10,11 @@ from schema.errors import AtlasError
 
 
 class ModuleMissing(AtlasError, LookupError):
-    """A dotted path names no module of this model."""
+    """Error for a dotted path, or a tensor's name, that this model does not have."""
 
 
 def find(root: nn.Module, path: str) -> nn.Module:
-    """Find the submodule of `root` at a dotted path. Raises ModuleMissing naming the first part that is not there and its siblings."""
+    """Find the submodule of `root` at a dotted path. Raises ModuleMissing, which names the path and the children of the last module found on it."""
     module = root
     walked: list[str] = []
     for name in path.split("."):
@@ -28,7 +28,7 @@ def find(root: nn.Module, path: str) -> nn.Module:
 
 
 def tensor_of(module: nn.Module, name: str) -> Tensor:
-    """Find a parameter or buffer. Raises ModuleMissing naming those that are there if it is none of them."""
+    """Find a parameter or buffer of a module. Raises ModuleMissing, which names the tensors that the module has, if this is none of them."""
     found = getattr(module, name, None)
     if not isinstance(found, Tensor):
         there = [name for name, _ in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))]
@@ -41,7 +41,7 @@ def bias_of(module: nn.Module) -> Tensor | None:
 
 
 def epsilon_of(norm: nn.Module) -> float:
-    """Read what a norm adds to the mean square."""
+    """Read the epsilon that a norm adds to the mean square."""
     # the families name it differently
     return next(float(getattr(norm, name)) for name in ("eps", "variance_epsilon") if hasattr(norm, name))
 

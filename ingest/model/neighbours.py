@@ -1,7 +1,7 @@
-"""Whether a text's numbers are its own: the same whatever stands beside it or follows it, and as the identities say over its whole length.
+"""Checks on long texts: that a text's numbers do not depend on the texts beside it or on what follows, and that the identities hold over its whole length.
 
-A model may choose something by the longest sequence of a batch, as RoPE of the types longrope and dynamic do. No state in it belongs to a prefix, and
-that is what an atlas stores: a trace stops at its last position, and triggers are read again without a token.
+A model may choose something by the longest sequence of a batch, as RoPE of the types longrope and dynamic does. In such a model no state belongs to a prefix
+alone. An atlas stores states of prefixes: a trace stops at its last position, and triggers are read again without a token.
 """
 
 from bisect import bisect_left
@@ -26,26 +26,28 @@ from ingest.model.models import Model
 from schema.errors import AtlasError
 
 N_SPREAD, N_LOUDEST = 32, 8
-"""Positions of long texts at which the identities of a layer are computed: spread over them, and those with its largest coefficients."""
+"""Number of positions in long texts at which a layer's identities are computed: N_SPREAD across the texts, and the N_LOUDEST with its largest coefficients."""
 
 
 def places(coefficients: Tensor) -> Tensor:
-    """Choose rows of [positions, d_ffn]: some spread over them, the last among them, and those that a bound on coefficients would show at."""
+    """Choose rows of the coefficients [positions, d_ffn]: some spread over them, up to the last, and those with the largest, which show a bound on
+    coefficients.
+    """
     n = len(coefficients)
     spread = torch.linspace(0, n - 1, min(N_SPREAD, n), device=coefficients.device).round().long()
     return torch.cat([spread, coefficients.abs().amax(-1).topk(min(N_LOUDEST, n)).indices])
 
 
 def check_places(model: Model, layer: int, record: LayerRecord) -> None:
-    """Raise AtlasError, as `check_identities` does, if an identity of a layer fails at one of the `places` of a record of [positions, …]."""
+    """Raise AtlasError, as `check_identities` does, if an identity of a layer fails at one of the `places` in a record whose tensors are [positions, …]."""
     at = places(record["coefficient"])
     layer_identities(model, {layer: LayerRecord(**{site: record[site][at][None] for site in (*RECORDED, KEY)})})
 
 
 def check_texts(model: Model, length: int) -> None:
-    """Raise AtlasError for a model whose identities fail further on in texts of so many tokens, or whose numbers depend on the texts beside one.
+    """Raise AtlasError if the identities fail further on in texts of `length` tokens, or if a text's numbers depend on the texts beside it.
 
-    Such a model is not read text by text: its numbers would depend on how much of a text a pass reads.
+    In the latter case the model is not read text by text: its numbers would depend on how much of a text a pass reads.
     """
     if length <= SHORT:
         return
@@ -61,9 +63,9 @@ def check_texts(model: Model, length: int) -> None:
 
 
 def check_along(model: Model, length: int) -> Tensor:
-    """Compute the last resid_post of two probes of so many tokens, [2, length, d_model].
+    """Compute the last resid_post of two probes of `length` tokens, [2, length, d_model].
 
-    Raises AtlasError as `check_identities` does if the identities fail there.
+    Raises AtlasError, as `check_identities` does, if the identities fail there, or if a state depends on a later token.
     """
     last: list[Tensor] = []
 
@@ -79,7 +81,10 @@ def check_along(model: Model, length: int) -> Tensor:
 
 
 def neighbour_error(model: Model, length: int) -> float:
-    """Compute the largest relative error over positions of a short text's last resid_post, read alone and at the beginning of one of two of this length."""
+    """Compute the relative error between a short text's last resid_post read alone, and read at the beginning of one of two texts of this length.
+
+    It is the largest over positions.
+    """
     tokens = probe_tokens(model, length)
     return relative_error(last_states(model, tokens)[:1, :SHORT], last_states(model, tokens[:1, :SHORT]))
 
@@ -98,10 +103,10 @@ def last_states(model: Model, tokens: Tensor) -> Tensor:
 
 
 def reads_alike(model: Model, length: int) -> bool:
-    """Tell whether a short text is read beside texts of this length as it is alone."""
+    """Tell whether a short text has the same states beside texts of this length as alone, up to rounding."""
     return length <= SHORT or is_small(model, neighbour_error(model, length))
 
 
 def is_small(model: Model, error: float) -> bool:
-    """Tell whether an error is within what rounding allows where other shapes are computed."""
+    """Tell whether an error is within the rounding that comes from computing in other shapes."""
     return error <= TOLERANCE[model.dtype] * (1 if model.dtype == torch.float32 else SLACK)

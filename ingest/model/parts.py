@@ -1,7 +1,7 @@
 """The parts that sum to the last state of a position, and how each is read as logits (Elhage et al. 2021; DEFINITIONS, section 4).
 
-token + position + Σ over layers of (heads + attention bias + FFN + FFN bias) = last resid_post. All of it float32, whatever the forward pass ran in:
-what a head writes is its slice of the output projection's input times its columns there, times what follows the projection.
+token + position + Σ over layers of (heads + attention bias + FFN + FFN bias) = last resid_post. All parts are float32, whatever dtype the forward pass ran in.
+A head's part is its slice of the output projection's input, times its columns of that projection, times the factors that follow.
 """
 
 import torch
@@ -23,9 +23,9 @@ def head_parts(model: Model, layer: int, gathered: Tensor, attn_scale: Tensor) -
 
 
 def layer_parts(model: Model, layer: int, record: LayerRecord) -> dict[str, Tensor]:
-    """Compute what a layer adds to the stream, by the kinds of schema/terms.py: [..., n_heads, d_model] for heads, else [..., 1, d_model].
+    """Compute the parts that a layer adds to the stream, by the kinds of schema/terms.py: [..., n_heads, d_model] for heads, else [..., 1, d_model].
 
-    Kinds that the layer lacks are left out. record: its gathered, attn_scale, ffn_out and ffn_scale. FFN biases are taken out of ffn_out.
+    Kinds that the layer lacks are left out. record: must have gathered, attn_scale, ffn_out and ffn_scale. The FFN's bias is subtracted from ffn_out.
     """
     of_attention, of_ffn = record["attn_scale"][..., None, None], record["ffn_scale"][..., None, None]
     found = {"head": head_parts(model, layer, record["gathered"], record["attn_scale"]), "ffn": record["ffn_out"].float().unsqueeze(-2)}
@@ -38,7 +38,7 @@ def layer_parts(model: Model, layer: int, record: LayerRecord) -> dict[str, Tens
 
 
 def embedding_parts(model: Model, token_ids: Tensor, indices: Tensor) -> dict[str, Tensor]:
-    """Compute what the token and the position bring to the first block, each [n, 1, d_model]; no position where positions act in the scores alone."""
+    """Compute the parts that enter the first block, token and position, each [n, 1, d_model]; no position part if positions act in the scores alone."""
     found = {"token": token_rows(model, token_ids)[:, None]}
     if model.architecture.stream.position_embedding is not None:
         found["position"] = position_rows(model, int(indices.max()) + 1)[indices][:, None]
@@ -46,13 +46,13 @@ def embedding_parts(model: Model, token_ids: Tensor, indices: Tensor) -> dict[st
 
 
 def writers(model: Model, layer: int) -> Tensor:
-    """Compute W_O by head with what multiplies attention's output on its way to the stream, the scale of a norm aside: [n_heads, d_model, d_head]."""
+    """Compute W_O by head, times the gain of attention's output on its way to the stream, the scale of a norm left out: [n_heads, d_model, d_head]."""
     w_o, gain = layer_heads(model, layer).w_o, model.gain(layer, model.architecture.attention.after_norm)
     return w_o * (gain[:, None] if isinstance(gain, Tensor) else gain)
 
 
 def attention_bias(model: Model, layer: int) -> Tensor | None:
-    """Compute what attention adds beside its heads, the scale of a norm aside: [d_model]; None if it has no bias."""
+    """Compute the bias that attention adds beside its heads, the scale of a norm left out: [d_model]; None if it has no bias."""
     bias = layer_heads(model, layer).b_o
     return None if bias is None else bias * model.gain(layer, model.architecture.attention.after_norm)
 
@@ -66,7 +66,7 @@ def logits(model: Model, z: Tensor, token_ids: Tensor) -> Tensor:
 
 
 def constants(model: Model, token_ids: Tensor) -> Tensor:
-    """Compute what a logit has whatever the state is, (e_w·β + b_w) over the divisor, β the final norm's bias: [...] to [...]."""
+    """Compute the part of a token's logit that no state changes, (e_w·β + b_w) over the logit divisor, where β is the final norm's bias: [...] to [...]."""
     return constant(model, model.unembedding[token_ids], None if model.head.bias is None else model.head.bias.float()[token_ids])
 
 
@@ -78,7 +78,10 @@ def constant(model: Model, rows: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def mean_reader(model: Model) -> tuple[Tensor, Tensor]:
-    """Average û and the constant, each over the vocabulary: [d_model] and []. What a part adds to the mean logit moves no probability."""
+    """Average û of `Model.logit_readers` and the constant of a logit over the vocabulary: [d_model] and [].
+
+    What a part adds to the mean logit changes no probability.
+    """
     bias = model.head.bias
     row = model.unembedding.mean(0)
     return model.logit_reader(row), constant(model, row, None if bias is None else bias.float().mean())

@@ -1,4 +1,4 @@
-"""What a pickle of weights names, before torch reads it: it runs no program, and yet lets one fill memory by a word, such as bytearray."""
+"""Checks of the names in a pickle of weights before torch reads it: torch runs no program from it, but one name in it, such as bytearray, can fill memory."""
 
 import pickletools
 import zipfile
@@ -14,17 +14,20 @@ TENSORS = frozenset(
         "torch._utils _rebuild_parameter_with_state", "torch._utils _rebuild_tensor", "torch._utils _rebuild_tensor_v2",
     )
 )  # fmt: skip
-"""What weights are written with, beside storages and the types of numbers."""
+"""Names that weights are written with, beside storages and the types of numbers."""
 
 LEGACY = 5
-"""Pickles at the beginning of a file of torch before 1.6: how it is written, the weights, and where each lies behind them."""
+"""Number of pickles at the beginning of a file by torch before 1.6: the file's format, the weights, and the place of each behind the pickles."""
 
 MOST_BYTES = 64 << 20
-"""Of a pickle, in which are names and shapes and no weights."""
+"""Maximum bytes of a pickle, which holds names and shapes but no weights."""
 
 
 def check_pickle(path: Path) -> None:
-    """Raise UnpicklingError for a file that names more than tensors are written with, ValueError for one that is compressed, as torch writes none."""
+    """Raise UnpicklingError if a file names more than tensors are written with.
+
+    Raises ValueError if the file is compressed, which torch never does, or names its tensors in more than MOST_BYTES.
+    """
     if not zipfile.is_zipfile(path):
         with path.open("rb") as file:
             check_names(name for _ in range(LEGACY) for name in imported_names(file))
@@ -42,7 +45,7 @@ def check_pickle(path: Path) -> None:
 
 
 def imported_names(file: IO[bytes]) -> Iterator[str]:
-    """Yield the modules and names that the next pickle of a file would import; torch reads no other way to say one."""
+    """Yield the modules and names that the next pickle of a file would import; torch accepts no other way to name one."""
     for code, argument, _ in pickletools.genops(file):
         if code.name in ("GLOBAL", "INST", "STACK_GLOBAL"):
             yield str(argument)
@@ -55,7 +58,7 @@ def check_names(names: Iterator[str]) -> None:
 
 
 def is_of_numbers(name: str) -> bool:
-    """Tell whether a name is a storage of torch's, or one of its types, which are spelt in small letters and make nothing."""
+    """Tell whether a name is one of torch's storages, or one of its types, which are spelt in lower case and create nothing."""
     module, _, inner = name.partition(" ")
     is_type = module == "torch" and inner.rstrip("0123456789") in ("float", "bfloat", "int", "uint", "bool")
     return is_type or (module.partition(".")[0] == "torch" and inner.endswith("Storage"))

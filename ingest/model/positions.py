@@ -1,4 +1,4 @@
-"""How attention knows positions: the angles by which RoPE turns q and k, and the slopes of ALiBi."""
+"""Positions in attention: the angles by which RoPE turns q and k, and the slopes of ALiBi."""
 
 import math
 
@@ -11,17 +11,17 @@ from ingest.model.modules import find, tensor_of
 from schema.errors import AtlasError
 
 MOST_POSITIONS = 2**24
-"""Those that float32 tells apart, in which angles are computed."""
+"""Number of positions that float32, in which angles are computed, tells apart."""
 
 BLOCK = 2**16
-"""Positions whose angles are held at a time."""
+"""Number of positions whose angles are in memory at a time."""
 
 
 def rotation(model: Model, rotary: Rotary, layer: int, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute cosine and sine of each pair's angle at these positions, [n], each [n, pairs] float32, times the model's own scaling of RoPE.
+    """Compute cosine and sine of each pair's angle at positions [n], each [n, pairs] float32, times the model's own scaling of RoPE.
 
-    They come from the model's module or table and from no formula, since checkpoints stretch their frequencies in many ways.
-    Raises AtlasError where the dimensions that turn are no pairs.
+    Both come from the model's module or table rather than from a formula, since checkpoints stretch their frequencies in many ways. Raises AtlasError if the
+    dimensions that turn do not form pairs.
     """
     if rotary.is_table:
         path, _, name = rotary.angles.rpartition(".")
@@ -38,7 +38,7 @@ def rotation(model: Model, rotary: Rotary, layer: int, positions: Tensor) -> tup
 
 
 def rotate_pairs(x: Tensor, cosine: Tensor, sine: Tensor, is_adjacent: bool) -> Tensor:
-    """Turn the leading pairs of x [..., seq, d_head] by the angles of [seq, pairs]; the dimensions behind them stay."""
+    """Turn the leading pairs of dimensions of x, [..., seq, d_head], by the angles of cosine and sine, [seq, pairs]; the dimensions behind them stay."""
     width = 2 * cosine.shape[-1]
     pairs = x[..., :width].unflatten(-1, (-1, 2) if is_adjacent else (2, -1))
     first, second = pairs.unbind(-1 if is_adjacent else -2)
@@ -47,9 +47,10 @@ def rotate_pairs(x: Tensor, cosine: Tensor, sine: Tensor, is_adjacent: bool) -> 
 
 
 def alibi_slopes(n_heads: int) -> list[float]:
-    """Compute what each head's scores lose per position of distance (Press et al. 2022, section 3).
+    """Compute each head's slope: how much its scores lose per position of distance (Press et al. 2022, section 3).
 
-    A geometric sequence from 2^(-8/n) for a power of two; else that of the power below, and every other one of the power above.
+    If the number of heads n is a power of two, the slopes are a geometric sequence from 2^(-8/n). Otherwise they are the slopes of the power below, then every
+    other slope of the power above.
     """
     power = 2 ** math.floor(math.log2(n_heads))
     return [2 ** (-8 * i / power) for i in range(1, power + 1)] + [2 ** (-4 * i / power) for i in range(1, 2 * (n_heads - power), 2)]
@@ -58,8 +59,8 @@ def alibi_slopes(n_heads: int) -> list[float]:
 def mean_rotation(model: Model, rotary: Rotary, layer: int, shares: Tensor) -> tuple[Tensor, Tensor]:
     """Average cosine and sine of each pair's angle over distances, [heads, 1, pairs] float32 each.
 
-    shares: what each distance from 0 on counts for, [heads, n] float64, rows of sum 1. R(Δ) is linear in both, so with them `rotate_pairs` gives the mean of
-    what it gives for each distance, scaling of RoPE included.
+    shares: the weight of each distance from 0 on, [heads, n] float64, each row summing to 1. The rotation R(Δ) is linear in cosine and sine. With their
+    averages `rotate_pairs` thus returns the mean of its results over the distances, scaling of RoPE included.
     """
     n = shares.shape[1]
     last = torch.tensor([n - 1], device=model.device)

@@ -8,8 +8,8 @@ from torch import Tensor
 def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Find the k largest of each row, best first, ties by lowest index: [n, size] → values and indices [n, min(k, size)].
 
-    torch.topk leaves the order of ties open, so ties inside the k are put right, and rows whose k-th place is tied
-    (duplicate embeddings do that) are sorted whole.
+    torch.topk leaves the order of ties open. Ties within the k are therefore reordered, and rows with a tie across the k-th place (duplicate embeddings cause
+    them) are sorted whole.
     """
     k = min(k, scores.shape[-1])
     values, indices = torch.topk(scores, min(k + 1, scores.shape[-1]), dim=-1)
@@ -29,7 +29,7 @@ def rank_of(scores: Tensor, index: Tensor) -> Tensor:
 
 
 def ranks_by_row(scores: Tensor, index: Tensor) -> Tensor:
-    """Count row by row: the comparisons stay in the processor's cache, and numpy counts ten times faster than torch sums."""
+    """Compute `rank_of` row by row: the comparisons stay in the processor's cache, and numpy counts ten times faster than torch sums."""
     rows = zip(scores.numpy(), index.tolist(), strict=True)
     return torch.tensor([1 + np.count_nonzero(row > row[i]) + np.count_nonzero(row[:i] == row[i]) for row, i in rows], dtype=torch.int64)
 

@@ -1,8 +1,10 @@
-"""What one reader of the stream sees at one position, as a sum over what was written before it (Elhage et al. 2021: paths into a head or a neuron).
+"""The input of one reader of the stream at one position, as a sum over what was written before it (Elhage et al. 2021: paths into a head or a neuron).
 
-A reader is the q, k or v of a head, or the key (up) or gate key (gate) of a neuron. Its pre-activation is k·N(x) + b, before a norm of q or k, a
-rotation and an activation function: Σ over parts z of x of k̂·z/s + constant, exact with the scale s of the norm N held.
-What a head z erases is such a sum too, -z·x/‖x‖² = Σ over parts z_c of x of -z·z_c/‖x‖²: it names whose writing is deleted (memory management).
+A reader is the q, k or v of a head, or the key (up) or gate key (gate) of a neuron. Its pre-activation is k·N(x) + b, before a norm of q or k, a rotation and
+an activation function. It equals Σ over parts z of x of k̂·z/s + constant, exactly if the scale s of the norm N is held fixed.
+
+The share of the stream that a head's output z erases is such a sum too: -z·x/‖x‖² = Σ over parts z_c of x of -z·z_c/‖x‖². It tells whose writing is deleted
+(memory management).
 """
 
 import re
@@ -24,11 +26,11 @@ SITES = ("resid_pre", "resid_mid", "ffn_out", "ffn_scale", "gathered", "attn_sca
 OF_HEADS, OF_NEURONS, ERASED, LOGIT = ("q", "k", "v"), ("up", "gate"), "erased", "logit"
 
 TINY = 1e-30
-"""Stands for the squared length of a stream of zeros, of which nothing is erased."""
+"""Replacement for the squared length of a stream of zeros, from which nothing is erased."""
 
 
 class Reader(NamedTuple):
-    """unit: the head or the neuron. part: one of OF_HEADS or OF_NEURONS, or ERASED or LOGIT of a head."""
+    """Address of a reader. unit: the number of the head or the neuron. part: one of OF_HEADS or OF_NEURONS, or ERASED or LOGIT for a head."""
 
     layer: int
     unit: int
@@ -36,10 +38,11 @@ class Reader(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What a part of the stream brings. kind: of schema/terms.py; layer, head: None where it has none.
+    """A part of the stream and the amount that it contributes. kind: as in schema/terms.py. layer, head: None if the part has none.
 
-    amount: of a neuron's key what it adds to the pre-activation; of a head's q, k or v, which are vectors, what it adds along the whole of it; of what is
-    erased the share of the stream that is deleted of it, below 0 where it is added to; of a logit what it adds to it through the head.
+    amount: for a neuron's key, what the part adds to the pre-activation; for a head's q, k or v, which are vectors, what it adds along the direction of the
+    whole vector; for ERASED, the share of the stream that is deleted of this part, negative if it is added to; for LOGIT, what it adds to the logit through the
+    head.
     """
 
     kind: str
@@ -50,8 +53,9 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Decomposition:
-    """parts: with the constant, as the stream takes them up. total: the pre-activation, of a vector its length; the share of the stream that is erased; or what
-    the head adds to the logit. residual: total - sum of the parts."""
+    """Parts that add up to a total. parts: in the order in which the stream takes them up, the constant included. total: the pre-activation, or its length if
+    it is a vector; the share of the stream that is erased; or what the head adds to the logit. residual: total - sum of the parts.
+    """
 
     parts: list[Part]
     total: float
@@ -59,7 +63,7 @@ class Decomposition:
 
 
 def parse_reader(text: str, model: Model) -> Reader:
-    """Parse 'L18H6.q' or 'L12N345.gate', in either case. Raises AtlasError for anything else, and for what the model does not have."""
+    """Parse 'L18H6.q' or 'L12N345.gate', in either case. Raises AtlasError for any other form, and for a layer, head, neuron or gate that the model lacks."""
     match = re.fullmatch(r"l(\d+)(?:h(\d+)\.([qkv]|erased|logit)|n(\d+)\.(up|gate))", text.strip().lower())
     if match is None:
         raise AtlasError(
@@ -77,7 +81,7 @@ def parse_reader(text: str, model: Model) -> Reader:
 
 
 def reader_weights(model: Model, reader: Reader) -> tuple[Tensor, Tensor, nn.Module | None]:
-    """Find the rows [n, d_model] that read, n = 1 of a neuron, their bias [n], and the norm before them."""
+    """Find a reader's rows [n, d_model] (n = 1 for a neuron), their bias [n], and the norm before them, if there is one."""
     facts = model.architecture.attention if reader.part in OF_HEADS else model.architecture.ffn
     path = getattr(facts, reader.part)
     rows, bias = model.rows(reader.layer, path), model.bias(reader.layer, path)
@@ -90,7 +94,7 @@ def reader_weights(model: Model, reader: Reader) -> tuple[Tensor, Tensor, nn.Mod
 
 
 def split_reader_input(model: Model, reader: Reader, token_ids: Tensor) -> Decomposition:
-    """Split what a reader sees at the last of a sequence's positions into parts. token_ids: [seq] int64, from the sequence's first."""
+    """Split a reader's input at the last position of a sequence into parts. token_ids: [seq] int64, from the sequence's first position on."""
     with record_layers(model, lambda x: x[:, -1].to(model.device), SITES) as records:
         model.backbone(token_ids[None])
     last = torch.tensor([len(token_ids) - 1], device=model.device)
@@ -110,7 +114,9 @@ def split_reader_input(model: Model, reader: Reader, token_ids: Tensor) -> Decom
 
 
 def pre_activation_terms(model: Model, reader: Reader, x: Tensor) -> tuple[Tensor, float, float]:
-    """Compute what reads parts, [d_model], the constant and the pre-activation, where the reader finds the stream x, [1, d_model]."""
+    """Compute the vector whose product with each part is its amount, [d_model], the constant and the pre-activation, for a reader of the stream x, [1,
+    d_model].
+    """
     rows, bias, norm = reader_weights(model, reader)
     whole = (x if norm is None else in_float32(norm, model.device)(x)) @ rows.T + bias
     direction = torch.ones_like(whole) if reader.part in OF_NEURONS else whole / whole.norm().clamp_min(torch.finfo(whole.dtype).tiny)
@@ -121,17 +127,20 @@ def pre_activation_terms(model: Model, reader: Reader, x: Tensor) -> tuple[Tenso
 
 
 def erasure_terms(model: Model, reader: Reader, record: LayerRecord, x: Tensor) -> tuple[Tensor, None, float]:
-    """Compute what `pre_activation_terms` does for what the head writes there, -z/‖x‖²; whatever it deletes somebody wrote, so there is no constant."""
+    """Compute the terms of `pre_activation_terms` for erasure by the head's output z: the vector is -z/‖x‖², the total the share of x that is erased.
+
+    There is no constant, since the parts wrote all that is deleted.
+    """
     z = layer_parts(model, reader.layer, record)["head"][0, reader.unit]
     by_part = -z / x.square().sum().clamp_min(TINY)
     return by_part, None, float(by_part @ x[0])
 
 
 def comes_before(model: Model, reader: Reader, kind: str) -> bool:
-    """Tell whether a part of the reader's own layer is in the stream that it reads: attention, where the FFN comes after it."""
+    """Tell whether a part of the reader's own layer is in the stream that it reads: attention is, if the reader is a neuron of an FFN that comes after it."""
     return reader.part in OF_NEURONS and not model.is_parallel and kind in ("head", "attention_bias")
 
 
 def reader_stream(model: Model, reader: Reader, record: LayerRecord) -> Tensor:
-    """Select the stream that the reader's norm finds, [1, d_model] float32."""
+    """Select the stream that enters the reader's norm, [1, d_model] float32."""
     return record["resid_mid" if comes_before(model, reader, "head") else "resid_pre"].float()

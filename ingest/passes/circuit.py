@@ -1,4 +1,4 @@
-"""What the weights tell of circuits: what each head copies, looks for, reads and writes, which heads and which neurons read each other; one shard a layer."""
+"""Circuits in the weights: what each head copies, looks for, reads and writes, and which heads and which neurons read each other; one shard a layer."""
 
 from ingest.passes.base import PlannedPass, flag
 

@@ -4,7 +4,7 @@ from ingest.passes.base import PlannedPass, flag
 
 
 class DirectPath(PlannedPass):
-    """One run over the vocabulary, and one a corpus over the tokens that it holds, whose bigrams are counted where the sweep has put them."""
+    """Pass with one run over the vocabulary, and one for each corpus over its tokens, whose bigrams are counted from the positions that the sweep stored."""
 
     name = "direct_path"
     after = ("weights", "sweep")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Ngram(PlannedPass):
-    """It needs nothing of the model but its tokens. Documents of the corpus itself are left out of the counts, wherever else they are."""
+    """Pass that needs only the model's tokens. Documents of the corpus itself are left out of the counts, wherever else they occur."""
 
     name = "ngram"
     after = ("weights",)

@@ -1,4 +1,4 @@
-"""The output head on the last state of every position: how probable the token that follows was, and what was most probable."""
+"""The output head's prediction at every position: the probability of the token that follows, and the most probable token."""
 
 from typing import TYPE_CHECKING
 

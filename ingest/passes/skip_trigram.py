@@ -1,5 +1,5 @@
-"""What a layer's heads make of tokens: which look at each, which it promotes, and the largest products of both, of all triples of tokens that the
-text has often (Elhage et al. 2021); one run a layer, one shard a head.
+"""Skip-trigrams of a layer's heads: the tokens that look at each token, those that it promotes, and the largest products of both over all triples of frequent
+tokens (Elhage et al. 2021); one run a layer, one shard a head.
 """
 
 import click
@@ -8,7 +8,7 @@ from ingest.passes.base import PlannedPass
 
 
 class SkipTrigram(PlannedPass):
-    """Of a text it takes how often it has each token: rare ones lead every list, since a model has not learned what follows them."""
+    """Pass that reads from a text only how often it has each token: rare ones lead every list, since a model has not learned what follows them."""
 
     name = "skip_trigram"
     after = ("sweep", "head_statistics")

@@ -1,4 +1,4 @@
-"""What each sentence of a suite is for, where its regions lie, and what the model does otherwise in those that are compared; one shard a paradigm."""
+"""Tests of a suite: the role of each sentence, its regions, and how the model differs between the sentences that are compared; one shard a paradigm."""
 
 from typing import TYPE_CHECKING
 

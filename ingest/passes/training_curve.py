@@ -1,4 +1,4 @@
-"""How a model came to do induction, where `curve.json` lies beside its weights (Olsson et al. 2022); one shard."""
+"""Birth of induction in a model's training, if `curve.json` is beside its weights (Olsson et al. 2022); one shard."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class TrainingCurve(PlannedPass):
-    """It is of every ingest of such a model, as the weights are."""
+    """Pass that belongs to every ingest of such a model, as the weights do."""
 
     name = "training_curve"
     after = ("weights",)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Word(PlannedPass):
-    """A corpus has the words of one source: labels of two would be taken for more of the same."""
+    """Pass that labels a corpus from one source only: labels of two sources would be taken for more of the same."""
 
     name = "word"
     after = ("weights",)

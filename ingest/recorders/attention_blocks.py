@@ -1,7 +1,7 @@
-"""What heads look at in whole sequences, from the queries and keys that a forward pass computed.
+"""Attention of heads over whole sequences, from the queries and keys that a forward pass computed.
 
-The weights of a sequence are made of some destinations and some heads at a time: all of them would be n_heads·seq² numbers. The forward pass itself is left
-as it is, with attention code that makes no weights at all.
+The weights of a sequence are computed for some destinations and some heads at a time: all at once would be n_heads·seq² numbers. The forward pass itself runs
+unchanged, on attention code that returns no weights.
 """
 
 from collections.abc import Iterator
@@ -16,19 +16,19 @@ from ingest.recorders.attention_sums import N_OTHER, Places, first_moved_evenly,
 from ingest.recorders.value_norms import lengths, products
 
 ROWS = 128
-"""Destinations whose weights are held at once; the sources behind the last of them are left out."""
+"""Destinations whose weights are in memory at once; the sources behind the last of them are left out."""
 
 AT_ONCE = 2**21
-"""Weights, of several heads, that are held at once; what is made of them on the way takes some times as many numbers."""
+"""Attention weights of several heads that are in memory at once; intermediate results take a few times as many numbers."""
 
 TOKENS = 4096
-"""Of several sequences, padding included, whose queries, keys and values are held by head at once."""
+"""Tokens of several sequences, padding included, whose queries, keys and values by head are in memory at once."""
 
 
 def n_bytes(model: Model, context: int) -> int:
-    """Estimate the memory that statistics of heads take beside a forward pass over sequences of so many tokens: for texts, an upper bound.
+    """Estimate the bytes that head statistics take beside a forward pass over sequences of `context` tokens; for texts, an upper bound.
 
-    Weights and what is made of them, queries and keys and values by head, sums at each distance, and which tokens are equal.
+    They are for weights and what is computed from them, queries, keys and values by head, sums at each distance, and which tokens are equal.
     """
     weights, vectors = max(AT_ONCE, ROWS * context), max(TOKENS, context) * model.n_heads * model.d_head
     return 4 * (7 * weights + 8 * vectors) + 8 * model.n_layers * model.n_heads * context + 3 * context**2
@@ -59,7 +59,7 @@ def add_sequence(found: Tensor, model: Model, layer: int, q: Tensor, k: Tensor, 
 
 
 def blocks(n_heads: int, n: int) -> Iterator[tuple[slice, int, int]]:
-    """Yield heads, first destination and end of the destinations, until all of a sequence have come; index 0 looks at itself, and is none."""
+    """Yield blocks of a sequence's heads and destinations: the heads, the first destination and the end. Index 0, which sees only itself, is no destination."""
     for first in range(1, n, ROWS):
         end = min(first + ROWS, n)
         step = max(1, AT_ONCE // ((end - first) * end))

@@ -1,7 +1,7 @@
-"""Where heads look, summed over the destinations of a text: every token but the first of its sequence (Elhage et al. 2021; Olsson et al. 2022).
+"""Sums of attention over the destinations of a text: every token but the first of its sequence (Elhage et al. 2021; Olsson et al. 2022).
 
-Sums over destinations, beside those of attention that is the same on all that a destination sees, the window of its layer included:
-weight at each distance, weight on index 0, on earlier copies of the destination's token, on the tokens after such copies, and entropy in nats.
+They stand beside the sums of uniform attention, equal on all positions that a destination sees within its layer's window. Summed are the weight at each
+distance, on index 0, on earlier copies of the destination's token and on the tokens after such copies, and the entropy in nats.
 """
 
 import math
@@ -12,15 +12,16 @@ import torch
 from torch import Tensor
 
 TINY = 1e-30
-"""Stands for what all sources move where they move nothing."""
+"""Replacement for the total that all sources move, if they move nothing."""
 
 N_OTHER = 5
 """Columns of sums before those of the distances 0, 1, …: first, duplicate, induction, entropy, first_moved."""
 
 
 class Places(NamedTuple):
-    """One sequence. n: its tokens. destinations, sources: every pair of equal tokens, the later one first, [n_pairs] int64; the token after
-    a source, at most the destination itself, is what induction looks at."""
+    """Pairs of equal tokens in one sequence. n: its number of tokens. destinations, sources: the later and the earlier token of each pair, [n_pairs] int64.
+    Induction looks at the token after a source, which is at most the destination itself.
+    """
 
     n: int
     destinations: np.ndarray
@@ -32,7 +33,7 @@ class Places(NamedTuple):
 
     @property
     def n_repeated(self) -> int:
-        """Destinations whose token came before."""
+        """Number of destinations whose token came before."""
         return len(np.unique(self.destinations))
 
 
@@ -66,9 +67,10 @@ def first_moved_evenly(lengths: Tensor, window: int | None) -> Tensor:
 
 
 def by_distance(flat: Tensor, seq: int, first: int) -> Tensor:
-    """Sum the diagonals of the weights, [heads, n·seq], 0 above the diagonal, of the destinations from `first` to seq - 1: [heads, seq] float64.
+    """Sum the weights at each distance for the destinations from `first` to seq - 1: [heads, n·seq], 0 above the diagonal, to [heads, seq] float64.
 
-    Read in rows of seq + 1, a diagonal is a column: first those of the distances `first`, …, 0, last those of seq - 1, …, first + 1. No copy is made.
+    In rows of seq + 1 numbers each diagonal is a column: first those of the distances `first`, …, 0, last those of seq - 1, …, first + 1. The weights are not
+    copied.
     """
     width, n_rows = seq + 1, flat.shape[1] // (seq + 1)
     sums = flat[:, : n_rows * width].unflatten(1, (n_rows, width)).sum(1, dtype=torch.float64)
@@ -78,9 +80,9 @@ def by_distance(flat: Tensor, seq: int, first: int) -> Tensor:
 
 
 def uniform_sums(there: Places, window: int | None, seq: int) -> np.ndarray:
-    """Compute the sums of `sum_attention` over a whole sequence, [N_OTHER + seq], for attention that is the same on all positions that a destination sees.
+    """Compute the sums of `sum_attention` over a whole sequence, [N_OTHER + seq], for uniform attention on all positions that a destination sees.
 
-    window: how many these are, None for all. What first_moved would be is not in it: heads differ in that.
+    window: the number of positions that a destination sees, None for all. The column first_moved is left at 0, since heads differ in it.
     """
     index = np.arange(1, there.n)
     n_seen = np.minimum(index + 1, there.n if window is None else window)

@@ -24,7 +24,7 @@ N_NEURONS = 50
 """Neurons kept of each position, largest by what they add to the final prediction's logit, of either sign."""
 
 TINY = 1e-30
-"""Stands for the squared length of a stream of zeros, of which nothing is erased."""
+"""Replacement for the squared length of a stream of zeros, from which nothing is erased."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Places:
 
 @dataclass(frozen=True)
 class Readers:
-    """What reads parts as logits at n positions.
+    """Vectors that turn parts of the stream into contributions to logits, at n positions.
 
     token_ids: [n, targets]; by_part: û/s of the targets, then of the vocabulary's mean, [n, targets + 1, d_model]; constant: [n, targets + 1]; scale: s, [n].
     """
@@ -61,7 +61,7 @@ def readers(model: Model, last: Tensor, following: Tensor, mean: tuple[Tensor, T
 def attribution_tables(
     model: Model, layers: Sequence[LayerRecord], sources: Sequence[Sources], places: Places, run_id: int, mean: tuple[Tensor, Tensor]
 ) -> dict[str, pa.Table]:
-    """Build all rows of n positions from what the forward pass showed of every layer."""
+    """Build all rows of n positions from the forward pass's record of every layer."""
     rows, last = Rows(), layers[-1]["resid_post"]
     following, indices, token_ids = (torch.from_numpy(x).to(last.device) for x in (np.maximum(places.next_token_ids, 0), places.indices, places.token_ids))
     read = readers(model, last, following, mean)
@@ -174,7 +174,7 @@ def add_attribution(
 
 
 def add_sources(rows: Rows, model: Model, layer: int, found: Sources, places: Places, read: Readers, attn_scale: Tensor) -> None:
-    """Add the kept sources of the rows of one layer's heads, and totals over all sources."""
+    """Add rows of `attention`, the sources kept of one layer's heads, and of `head_activity`, totals over all sources."""
     by_head = torch.einsum("nd,hde->nhe", read.by_part[:, 0], writers(model, layer)) * attn_scale[:, None, None]
     n, n_heads, _ = by_head.shape
     heads = np.tile(np.arange(n_heads, dtype=np.int16), n)

@@ -1,4 +1,4 @@
-"""What records a forward pass: several recorders may share one, each with the sites it wants."""
+"""Recorders of forward passes: several may share one pass, each with the sites that it wants."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,9 +14,10 @@ from ingest.workers.worker import Progress, Tables, Worker
 
 @dataclass(frozen=True)
 class Batch:
-    """What a forward pass reads, and the rows that a recorder has of every state: all, padding included, or those at its sampled positions.
+    """Sequences that a forward pass reads, and the rows that a recorder gets of every state: all, padding included, or those at its sampled positions.
 
-    position_ids: of each row, -1 where padded. indices: its place in its sequence. next_token_ids: the corpus token that follows, -1 for none. All [rows].
+    position_ids: of each row, -1 for padding. indices: its index in its sequence. next_token_ids: the corpus token that follows, -1 if there is none. All
+    [rows].
     """
 
     sequences: tuple[Sequence, ...]
@@ -32,12 +33,12 @@ class Batch:
 
 
 class ForwardRecorder(Protocol):
-    """Hears forward passes. The records it takes have the rows of the batch: [rows, width], float32 where they are of sampled positions.
-    Attention weights come whole, [batch, n_heads, seq, seq], or as [rows, n_heads, seq] float32 of sampled positions.
-    The context and what projections give have the batch's sequences whole: [sequences, longest, …].
+    """Recorder of forward passes. Its records have the rows of the batch: [rows, width], float32 if they are of sampled positions. Attention weights come
+    whole, [batch, n_heads, seq, seq], or as [rows, n_heads, seq] float32 of sampled positions. The context and the outputs of projections have the batch's
+    sequences whole: [sequences, longest, …].
 
-    Where memory runs out within a forward pass, the batch comes again in parts: what it took of the unfinished pass it forgets, or
-    leaves out of the parts.
+    If memory runs out within a forward pass, the batch comes again in parts: the recorder forgets what it took of the unfinished pass, or leaves it out of the
+    parts.
     """
 
     @property
@@ -59,7 +60,7 @@ class Recorder(ForwardRecorder, Resumable, Protocol):
 
 
 class ResumableRecorder:
-    """A recorder that holds what it heard in these attributes."""
+    """Recorder whose state is saved and restored from the attributes named in `held`."""
 
     held: ClassVar[tuple[str, ...]]
 
@@ -77,7 +78,7 @@ Make = Callable[[Worker], Recorder]
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """What one run asks of a reading. make: of its recorder; sample: position_ids to record, ascending, None for every one; settings: the run's, as JSON."""
+    """Request of one run to a reading. make: makes its recorder; sample: position_ids to record, ascending, None for all; settings: the run's, as JSON."""
 
     run_id: int
     make: Make

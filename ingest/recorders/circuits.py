@@ -27,10 +27,10 @@ N_SOURCES = 500
 
 
 LARGEST = 2**31 - 1
-"""Of what an INTEGER holds: a wider window sees as much."""
+"""Largest number that an INTEGER column holds; a wider window sees as much."""
 
 MAPPED = 1 << 22
-"""Bytes from which an array is mapped: of a model of 1B parameters most have 8 to 33 MB, and leave a heap of holes between the rows of a layer."""
+"""Bytes from which an array is mapped: in a model of 1B parameters most arrays have 8 to 33 MB, and would leave holes in the heap between a layer's rows."""
 
 
 class Circuit(Work):

@@ -38,7 +38,7 @@ def n_clusters(n_values: int) -> int:
 
 
 def n_blocks(n_values: int) -> int:
-    """Choose into how many blocks the values are divided first, a power of two: 1 where all distances fit into memory."""
+    """Choose the number of blocks that the values are divided into first, a power of two; 1 if all distances fit into memory."""
     return 2 ** max(0, ceil(log2(n_values / LARGEST_BLOCK)))
 
 
@@ -81,9 +81,9 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 
 
 def clusters(units: np.ndarray, n: int, blocks: int, seed: int, progress: Callable[[float], None]) -> np.ndarray:
-    """Cluster of each unit vector [n_vectors, d], [n_vectors] int32: n of them, numbered from 0 in the order of their first member.
+    """Cluster unit vectors [n_vectors, d] into n clusters, numbered from 0 in the order of their first member: [n_vectors] int32.
 
-    With several blocks each is clustered by itself, and has clusters in proportion to its size.
+    If there are several blocks, each is clustered by itself, and has clusters in proportion to its size.
     """
     parts = split_members(units, np.arange(len(units)), blocks, seed)
     ends = np.round(np.cumsum([len(part) for part in parts]) * n / len(units)).astype(int)
@@ -161,7 +161,7 @@ class ValueCluster(Work):
 
 
 def compute(worker: Worker, progress: Progress, *, seed: int, cost: float, is_there: bool) -> Tables:
-    """Cluster the values; no rows where the atlas has the clusters already: they are of the model."""
+    """Cluster the values; return no rows if the atlas has the clusters already, since they depend on the model alone."""
     if is_there:
         progress(cost)
         return {}

@@ -1,7 +1,7 @@
-"""How much of what a head reads each head of an earlier layer writes: every pair, by Frobenius norms, and never a matrix of the stream's size a pair.
+"""Head composition: how much of what a head reads an earlier layer's head writes, for every pair, by Frobenius norms and without d_model × d_model matrices.
 
-Source: Elhage et al. 2021, composition, as the erratum of 2023 corrects it: ‖W_Qᵀ·W_K·W_O·W_V‖ itself, not the norm of a cyclic shift of its factors, which
-has the same eigenvalues and another length.
+Source: Elhage et al. 2021, composition, as its erratum of 2023 corrects it: the norm is that of W_Qᵀ·W_K·W_O·W_V itself, not of a cyclic shift of its factors,
+which has the same eigenvalues and another norm.
 """
 
 import numpy as np
@@ -27,17 +27,20 @@ def root(factor: Tensor) -> Tensor:
 
 
 def readings(heads: FoldedHeads, w_q: Tensor, w_k: Tensor) -> dict[str, Tensor]:
-    """Build what stands for each head's circuit reading the stream, [n_heads, d_head, d_model], with the same norms of products. w_q, w_k: turned or not."""
+    """Build factors that stand for each head's circuits as they read the stream, [n_heads, d_head, d_model]: their products have the same norms.
+
+    w_q, w_k: rotated or not.
+    """
     return {"k": root(heads.w_q.mT) @ w_k, "q": root(heads.w_k.mT) @ w_q, "v": root(heads.w_o) @ heads.w_v}
 
 
 def ov_write_factor(heads: FoldedHeads) -> Tensor:
-    """Build what stands for W_OV as it writes to the stream, with the same norms of products: [n_heads, d_model, d_head]."""
+    """Build a factor that stands for W_OV as it writes to the stream, [n_heads, d_model, d_head]: its products have the same norms."""
     return heads.w_o @ root(heads.w_v.mT).mT
 
 
 def squares(x: Tensor) -> Tensor:
-    """Sum of squares of each matrix, [n, …, …] to [n] float64."""
+    """Sum the squares of each matrix, [n, …, …] to [n] float64."""
     return x.double().square().sum((-1, -2))
 
 

@@ -1,4 +1,4 @@
-"""What two sentences of a test do to the same model: every neuron's sub-update, and the prediction behind the last token, read where they are compared."""
+"""Differences between two sentences of a test in one model: every neuron's sub-update, and the prediction after the last token, where they are compared."""
 
 from collections.abc import Iterator
 from math import log
@@ -54,7 +54,7 @@ class LastPredictions:
 
 
 class Contrast:
-    """Mean, standard deviation and mean size, over pairs, of what each neuron differs by; sums in float64, [n_layers, d_ffn] each."""
+    """Statistics over pairs of each neuron's difference: mean, standard deviation and mean absolute value; sums in float64, [n_layers, d_ffn] each."""
 
     def __init__(self, n_layers: int, d_ffn: int) -> None:
         self.n, self.total, self.square, self.size = 0, *(np.zeros((n_layers, d_ffn)) for _ in range(3))

@@ -1,4 +1,4 @@
-"""What is set beside the values: the token that follows each key's top trigger, and vectors that are no values.
+"""Controls for the values: the token that follows each key's top trigger, and vectors that are not values.
 
 Sources: Geva et al. 2021, section 4 (figure 5); Geva et al. 2022, section 4 (baselines of the concept counts).
 """
@@ -96,7 +96,9 @@ class ControlToken(Work):
 
 
 def missing_controls(con: duckdb.DuckDBPyConnection, layer: int, seed: int, n_updates: int) -> dict[str, object]:
-    """Find what the atlas lacks of a layer and can have: whether it has random vectors; position_ids [n] and updates [n, d_model] (ffn_out)."""
+    """Find the controls that the atlas lacks of a layer and can have: whether it has random vectors; position_ids [n] and vectors [n, d_model] of updates
+    (ffn_out).
+    """
     there = {c for (c,) in con.execute("SELECT DISTINCT control FROM control_token WHERE layer = ?", [layer]).fetchall()}
     chosen = select_by_hash(seed, layer, update_positions(con, layer), 0 if "ffn_update" in there else n_updates)
     return {"has_vectors": "random_vector" in there, "position_ids": chosen, "vectors": updates(con, layer, chosen)}

@@ -1,6 +1,7 @@
-"""What follows each token by the direct path: the token's own vector, read by the output head as if the model had no blocks.
+"""Next-token predictions by the direct path: each token's own vector, read by the output head as if the model had no blocks.
 
-Its logits are D = Û·X̂ᵀ and what the final norm and the head add wherever they read. Learned positions take no part.
+The logits are D = Û·X̂ᵀ plus the constants from the biases of the final norm and the head. X̂: the tokens' own vectors, each over its scale in the
+final norm. Û: the output embedding with the norm's gain folded in. Learned positions take no part.
 Source: Elhage et al. 2021, zero-layer transformers: bigram statistics.
 """
 
@@ -24,7 +25,7 @@ from ingest.workers.worker import Progress, Tables, Worker
 
 N_FOLLOWERS = 10
 CHUNK = 256
-"""Tokens whose logits over the vocabulary are held at once."""
+"""Tokens whose logits over the vocabulary are in memory at once."""
 
 
 def direct_logits(model: Model, token_ids: Tensor) -> Tensor:
@@ -33,14 +34,14 @@ def direct_logits(model: Model, token_ids: Tensor) -> Tensor:
 
 
 def blocks(model: Model, token_ids: np.ndarray) -> Iterator[tuple[slice, Tensor]]:
-    """Yield parts of the tokens [n] and the logits of each, [n of the part, d_vocab]."""
+    """Yield slices that together cover the tokens [n], each with the logits of its tokens, [length of the slice, d_vocab]."""
     for start in range(0, len(token_ids), CHUNK):
         part = slice(start, start + CHUNK)
         yield part, direct_logits(model, torch.from_numpy(token_ids[part].astype(np.int64)))
 
 
 def follower_rows(model: Model, token_ids: np.ndarray) -> pa.Table:
-    """Compute the rows of `direct_path_token` of some tokens [n]."""
+    """Compute the rows of `direct_path_token` for the tokens [n]."""
     found = []
     for _, logits in blocks(model, token_ids):
         values, ids = top_k(logits, N_FOLLOWERS)
@@ -90,7 +91,7 @@ def corpus_rows(model: Model, corpus_id: int, bigrams: Bigrams, unigrams: np.nda
 
 
 SHARD_TOKENS = 8192
-"""Tokens of a shard."""
+"""Tokens in a shard."""
 
 
 class DirectPath(Work):
@@ -124,7 +125,7 @@ class DirectPath(Work):
             yield Plan(settings, [len(part) for part in seen], "tokens", of_corpus, corpus_id)
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """Count the rows, at most: few texts hold every token."""
+        """Return an upper bound on the rows: few texts contain every token."""
         n = n_tokens(probe.model)
         return {"direct_path_token": n * min(N_FOLLOWERS, probe.model.d_vocab), "direct_path": min(n, probe.seen.n_positions) if probe.seen else 0}
 

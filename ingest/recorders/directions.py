@@ -1,6 +1,7 @@
 """Singular directions of a head's circuits, and the tokens at both of their ends: rows of `head_direction` and `head_direction_token`.
 
-A circuit is a product of two thin factors, left·rightᵀ, so that its singular values are those of a matrix of d_head × d_head: the factors' R of QR, multiplied.
+A circuit is a product of two thin factors, left·rightᵀ. Its singular values are those of a d_head × d_head matrix: the product of the R matrices of the
+factors' QR decompositions.
 Source: Elhage et al. 2021, OV and QK circuits as low-rank matrices; Millidge and Black 2022, their singular vectors in the vocabulary.
 """
 
@@ -19,24 +20,27 @@ from schema.terms import HEAD_CIRCUITS, TAILS
 
 N_DIRECTIONS = 8
 ROUNDING = 1e-6
-"""Singular values of float32 weights under this share of the largest are zeros: norms that centre queries leave one."""
+"""Share of the largest singular value below which a value counts as 0, since weights are float32. A norm that centres queries leaves one such value."""
 
 N_ENDS = 10
-"""Tokens kept at each end of a direction."""
+"""Tokens stored at each end of a direction."""
 
 AT_ONCE = 64
-"""Directions whose products with the whole vocabulary are held at once."""
+"""Directions whose products with the whole vocabulary are in memory at once."""
 
 
 def factors(heads: FoldedHeads) -> dict[str, tuple[Tensor, Tensor]]:
-    """Factor W_OV (what is written, what is read) and W_QK (query, key; unrotated) into left and right, [n_heads, d_model, d_head] each."""
+    """Factor W_OV and W_QK (unrotated) into left and right, [n_heads, d_model, d_head] each.
+
+    Left is the side that is written (ov) or the query's (qk); right is the side that is read (ov) or the key's (qk).
+    """
     return {"ov": (heads.w_o, heads.w_v.mT), "qk": (heads.w_q.mT, heads.w_k.mT)}
 
 
 def singular(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Decompose left·rightᵀ into its σ [n, d_head], falling, and the directions on either side, [n, d_model, d_head]; float64.
+    """Decompose left·rightᵀ into singular values [n, d_head], descending, and the left and right directions, [n, d_model, d_head] each; float64.
 
-    A pair of directions may flip sign together: of that on the left the component of largest modulus is positive.
+    The two directions of a pair may flip sign together. The sign is chosen so that the left direction's component of largest modulus is positive.
     """
     (q_left, r_left), (q_right, r_right) = torch.linalg.qr(left.double()), torch.linalg.qr(right.double())
     u, sigma, vh = torch.linalg.svd(r_left @ r_right.mT)
@@ -47,7 +51,7 @@ def singular(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def direction_tables(model: Model, layer: int, states: TokenStates) -> dict[str, pa.Table]:
-    """Compute the rows of one layer."""
+    """Compute the rows of both tables for one layer."""
     found = {circuit: singular(*both) for circuit, both in factors(folded_heads(model, layer)).items()}
     sources = states.sources(layer)
 
@@ -67,7 +71,7 @@ def direction_tables(model: Model, layer: int, states: TokenStates) -> dict[str,
 
 
 def direction_rows(layer: int, circuit: str, sigma: np.ndarray) -> pa.Table:
-    """Build the rows of `head_direction`. sigma: all of each head, [n_heads, d_head]."""
+    """Build the rows of `head_direction`. sigma: all singular values of each head, [n_heads, d_head]."""
     n_heads, n = len(sigma), min(N_DIRECTIONS, sigma.shape[1])
     total, following = (sigma**2).sum(1, keepdims=True), np.pad(sigma, ((0, 0), (0, 1)))[:, 1 : n + 1]
     kept = sigma[:, :n]
@@ -86,7 +90,10 @@ def direction_rows(layer: int, circuit: str, sigma: np.ndarray) -> pa.Table:
 
 
 def ends(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Find the largest and the smallest of scores [n, n_tokens] less their mean, and their tokens, [n, tails, N_ENDS] each. The scores are lost."""
+    """Find the N_ENDS largest and smallest scores of each row [n, n_tokens], less the row's mean, and their tokens: [n, tails, N_ENDS] each.
+
+    Overwrites `scores`.
+    """
     scores.sub_(scores.mean(1, keepdim=True))
     largest, of_largest = top_k(scores, N_ENDS)
     smallest, of_smallest = top_k(scores.neg_(), N_ENDS)
@@ -97,7 +104,8 @@ def ends(scores: Tensor) -> tuple[Tensor, Tensor]:
 def token_rows(layer: int, circuit: str, side: str, meet: Callable[[Tensor], Tensor], directions: Tensor) -> pa.Table:
     """Build the rows of `head_direction_token`.
 
-    meet: directions [n, d_model] to their products with every token, [n, n_tokens]; directions: [n_heads, d_model, d_head], of which the first are kept.
+    meet: maps directions [n, d_model] to their products with every token, [n, n_tokens]. directions: [n_heads, d_model, d_head]; only the first
+    N_DIRECTIONS of each head are used.
     """
     kept = directions[..., :N_DIRECTIONS].mT
     n_heads, n = kept.shape[:2]

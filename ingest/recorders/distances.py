@@ -1,6 +1,6 @@
-"""How far back the heads of a layer look: what RoPE is averaged over, where one number is to stand for all distances.
+"""Distances over which the heads of a layer look back. RoPE is averaged over them wherever one number has to stand for all distances.
 
-Most distances up to the longest context that a model was made for are seen by nobody, and the mean over them is another table than over those that are read.
+Most distances up to a model's longest context never occur in a text, and a mean over all of them differs from one over the distances that do occur.
 """
 
 from collections.abc import Mapping
@@ -20,18 +20,20 @@ from schema.errors import AtlasError
 
 @dataclass(frozen=True, eq=False)
 class Distances:
-    """context: tokens of the longest sequences that are read.
+    """Distances at which the heads of one layer look at earlier positions.
 
-    seen: of each text its context, and the weight of each head in each bin of distances, [n_heads, bins].
+    context: tokens of the longest sequences. seen: for each text, its context and the attention weight of each head in each bin of distances,
+    [n_heads, bins].
     """
 
     context: int
     seen: tuple[tuple[int, np.ndarray], ...] = ()
 
     def shares(self, window: int | None) -> np.ndarray:
-        """Share of each distance from 0 on, [n_heads, n] float64, rows of sum 1: of a head's weight on earlier positions, in a bin as pairs of positions lie.
+        """Compute how each head's weight on earlier positions divides over the distances from 0 on: [n_heads, n] float64, rows sum to 1.
 
-        A head without any, and all heads in one row where no text was seen, look over all pairs alike.
+        Within a bin, each distance has weight in proportion to its pairs of positions. A head without weight counts all pairs equally. If no text was seen,
+        there is a single row, for all heads, that counts all pairs equally.
         """
         pairs = pairs_at(self.context, window)
         found = np.zeros((len(self.seen[0][1]) if self.seen else 1, len(pairs)))
@@ -44,7 +46,10 @@ class Distances:
 
 
 def pairs_at(context: int, window: int | None) -> np.ndarray:
-    """Count the pairs of a position and an earlier one it sees, by their distance in a sequence, [n]; at distance 0 none, unless that is all that is seen."""
+    """Count, for each distance, the pairs of a position and an earlier one that it sees in a sequence: [n].
+
+    The count at distance 0 is 0, or 1 if 0 is the only distance.
+    """
     n = min(context, window or context)
     pairs = context - np.arange(n, dtype=np.float64)
     pairs[0] = n == 1
@@ -52,7 +57,7 @@ def pairs_at(context: int, window: int | None) -> np.ndarray:
 
 
 def averaged_rotation(model: Model, layer: int, distances: Distances | None) -> tuple[Tensor, Tensor] | None:
-    """Average the cosine and sine of a layer's RoPE, [n_heads or 1, 1, pairs] each; None without RoPE."""
+    """Average the cosine and sine of a layer's RoPE over distances, [n_heads or 1, 1, pairs] each; None without RoPE or without distances."""
     attention = model.architecture.attention
     if attention.rotary is None or distances is None:
         return None
@@ -61,7 +66,10 @@ def averaged_rotation(model: Model, layer: int, distances: Distances | None) -> 
 
 
 def distance_settings(con: duckdb.DuckDBPyConnection, model: Model, context: int) -> dict[str, object]:
-    """Build a run's settings about its distances: the runs that saw where heads look, or the context that an ingest reads; nothing without RoPE."""
+    """Build the part of a run's settings that names its distances; empty without RoPE.
+
+    It names the finished runs of `head_statistics` or, if there are none, the context of this ingest.
+    """
     if model.architecture.attention.rotary is None:
         return {}
     if runs := finished_runs(con, "head_statistics"):
@@ -70,7 +78,7 @@ def distance_settings(con: duckdb.DuckDBPyConnection, model: Model, context: int
 
 
 def are_named(distances: Mapping[str, object], settings: Mapping[str, object]) -> bool:
-    """Tell whether a run's settings name these distances, whatever else they say that it reads."""
+    """Tell whether a run's settings name these distances, regardless of anything else that the run reads."""
 
     def context_and_distance(of: Mapping[str, object]) -> tuple[object, object]:
         reads = of.get("reads")
@@ -80,7 +88,7 @@ def are_named(distances: Mapping[str, object], settings: Mapping[str, object]) -
 
 
 def read_context(model: Model, context: int) -> int:
-    """Limit a context to what the model reads of it. Raises AtlasError for one whose positions float32 does not tell apart."""
+    """Cap a context at the model's longest. Raises AtlasError if float32 cannot tell its positions apart."""
     found = min(context, model.max_context or context)
     if found > MOST_POSITIONS:
         raise AtlasError(f"--context {context}: RoPE is averaged over its distances, and float32 tells {MOST_POSITIONS:,} positions apart; give a shorter one")
@@ -88,7 +96,7 @@ def read_context(model: Model, context: int) -> int:
 
 
 def distances_of(con: duckdb.DuckDBPyConnection, model: Model, settings: Mapping[str, object], layer: int) -> Distances | None:
-    """Read the distances that a run's settings name, for a layer; None without RoPE. Raises AtlasError where they name none."""
+    """Read, for a layer, the distances that a run's settings name; None without RoPE. Raises AtlasError if the settings name none."""
     if model.architecture.attention.rotary is None:
         return None
     reads, context = settings.get("reads"), settings.get("context")

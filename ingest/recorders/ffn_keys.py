@@ -1,7 +1,7 @@
-"""What the sweep keeps of every key: exact top-k triggers of both tails, moments and a histogram of the coefficients.
+"""The sweep's record of every key: exact top-k triggers of both tails, moments and a histogram of the coefficients.
 
-Source: trigger examples of Geva et al. 2021, section 3, kept for both tails because the sign of a gated FFN's coefficient
-is not identifiable. Two reductions with the same results: `CpuKeys` (one compiled pass) and `TorchKeys` (any device, torch_keys.py).
+Source: trigger examples of Geva et al. 2021, section 3; both tails are stored because the sign of a gated FFN's coefficient
+is not identifiable. Two reductions give the same results: `CpuKeys` (one compiled pass) and `TorchKeys` (any device, torch_keys.py).
 """
 
 from collections.abc import Callable
@@ -17,12 +17,12 @@ from ingest.workers.finite import NotFinite
 from schema.terms import HISTOGRAM_BINS, PRECEDING
 
 Add = Callable[[int, Tensor], None]
-"""Takes the coefficients of one layer, [rows, d_ffn], at the rows of a batch."""
+"""Function that takes a layer and its coefficients, [rows, d_ffn], at the rows of a batch."""
 
 
 @dataclass(frozen=True)
 class KeyStatistics:
-    """Coefficients of each neuron over the positions seen, [n_layers, d_ffn] each; histogram [n_layers, d_ffn, HISTOGRAM_BINS]."""
+    """Statistics of each neuron's coefficients over the positions seen, [n_layers, d_ffn] each; histogram: [n_layers, d_ffn, HISTOGRAM_BINS]."""
 
     n_positions: int
     n_active: np.ndarray
@@ -35,11 +35,12 @@ class KeyStatistics:
 
 @dataclass(frozen=True)
 class KeyTriggers:
-    """The k best positions of each key and tail so far, unordered: [n_layers, 2 (max, min), d_ffn, k].
+    """The k best triggers of each key and tail so far, unordered: [n_layers, 2 (max, min), d_ffn, k].
 
-    `positions` is NOWHERE where fewer than k positions were seen. Coefficients are as read (the min tail is not negated).
-    levels: the coefficients at the PRECEDING tokens before each, in units of `scales`, ABSENT before the sequence's start; not kept of what was known before.
-    contexts: of each, one of no other of its key and tail; None where contexts do not matter.
+    coefficients: with their own sign (the min tail is not negated). positions: NOWHERE in the places left over if fewer than k positions were seen.
+    levels: the coefficients at the PRECEDING tokens before each trigger, in units of `scales`; ABSENT before the sequence's start. Triggers that were
+    known before the reduction began (`seed`) have no levels.
+    contexts: the context of each trigger, which no other trigger of its key and tail has; None if contexts do not matter.
     """
 
     coefficients: np.ndarray
@@ -59,7 +60,10 @@ def check_finite(layer: int, total: np.ndarray) -> None:
 
 
 class CpuKeys:
-    """Running reductions of all keys on the CPU. is_distinct: triggers of a key and tail have contexts of their own. held: what they have come to."""
+    """Running reductions of all keys on the CPU.
+
+    is_distinct: no two triggers of a key and tail have the same context. held: names of the attributes with the results so far.
+    """
 
     held = (
         "best", "best_positions", "places", "levels", "scales", "contexts", "n_positions", "total", "square", "low", "high", "n_active", "histogram",
@@ -76,7 +80,7 @@ class CpuKeys:
         self.reset_statistics()
 
     def reset_statistics(self) -> None:
-        """Start the statistics of a new shard; triggers go on, so that a later shard carries only what beats them."""
+        """Reset the statistics for a new shard. Triggers stay, so that a later shard contributes only those that beat them."""
         self.n_positions = 0
         self.total, self.square = np.zeros(self.shape), np.zeros(self.shape)
         self.low, self.high = np.full(self.shape, np.inf, np.float32), np.full(self.shape, -np.inf, np.float32)
@@ -84,7 +88,10 @@ class CpuKeys:
         self.histogram = np.zeros((*self.shape, HISTOGRAM_BINS), np.int64)
 
     def seed(self, coefficients: np.ndarray, positions: np.ndarray, contexts: np.ndarray | None = None) -> None:
-        """Start from triggers already known, as in KeyTriggers. Any order: a heap is a sorted array, worst first."""
+        """Start from triggers already known, in the layout of KeyTriggers and in any order.
+
+        They are sorted worst first, which makes each array a heap.
+        """
         signed = coefficients * np.array([1, -1], np.float32)[:, None, None]
         signed = np.where(positions == NOWHERE, np.float32(-np.inf), signed)
         order = np.lexsort((-positions, signed), axis=-1)
@@ -94,15 +101,15 @@ class CpuKeys:
             self.contexts = np.ascontiguousarray(np.take_along_axis(contexts, order, -1))
 
     def batch(self, positions: np.ndarray, indices: np.ndarray, contexts: np.ndarray | None = None) -> Add:
-        """Bind the rows of a batch, those of a sequence one after the other, and return what takes their coefficients.
+        """Bind the rows of a batch and return the function that takes their coefficients. Rows of one sequence are consecutive.
 
-        positions, indices: position_id of each row, -1 where it does not count, and its place in its sequence, [rows] int64.
-        contexts: a number of each row's; of rows with one number a key keeps the best. None where they do not matter.
+        positions: position_id of each row, -1 if the row does not count. indices: place of each row in its sequence. Both are [rows] int64.
+        contexts: number of each row's context; a key keeps only the best of the rows with the same number. None if contexts do not matter.
         """
         return partial(self.add, np.flatnonzero(positions >= 0), positions, indices, np.empty(0, np.int64) if contexts is None else contexts)
 
     def add(self, rows: np.ndarray, positions: np.ndarray, indices: np.ndarray, contexts: np.ndarray, layer: int, coefficients: Tensor) -> None:
-        """Reduce the coefficients of a layer. rows: numbers of those that count."""
+        """Reduce the coefficients of a layer. rows: numbers of the rows that count."""
         x = coefficients.detach().float().contiguous().numpy()
         n_threads = torch.get_num_threads()
         for start in range(0, len(rows), MAX_ROWS):

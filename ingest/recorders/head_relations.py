@@ -1,7 +1,8 @@
-"""Which words heads look back at, held against the relations of a parse (Clark et al. 2019, sections 3 and 4.1).
+"""Words that heads look back at, compared with the relations of a parse (Clark et al. 2019, sections 3 and 4.1).
 
-Of two words that a relation joins, the later can look at the other. To a word of several tokens its weight is the sum over them, from such a word the mean.
-It is right where it puts more weight on the other word than on any word of its sentence before it. Index 0, which takes what heads have no use for, is none.
+Of two words that a relation joins, only the later can look at the earlier. The weight to a word of several tokens is the sum over its tokens; the weight from
+such a word is the mean over its tokens. A head gets a pair right if the later word puts more weight on the earlier one than on any other word of the sentence
+before it. Index 0, which takes the weight that heads have no use for, is part of no word.
 """
 
 from collections import Counter
@@ -31,16 +32,20 @@ from schema.errors import AtlasError
 from schema.terms import LOOKS
 
 ANY = "any"
-"""All relations but that of punctuation."""
+"""Stands for all relations except punctuation."""
 PUNCT = "punct"
 Pairs = Counter[tuple[str, bool]]
-"""Relation of a dependent, and whether its head is the later of the two → pairs of words."""
+"""Maps a dependent's relation, and whether its head is the later of the two words, to the number of such pairs."""
 
 
 @dataclass(frozen=True, eq=False)
 class Arcs:
-    """Of a sentence, [n_arcs]. words: places of the words that are read, [n]; looking, seen: numbers among these. looks: 0 where the word that is seen is the
-    head, 1 where it depends on the one that looks, as LOOKS. relations: of the dependent. distances: how many read words the one that is seen lies before."""
+    """Pairs of words of one sentence that a relation joins; [n_arcs] each, except `words`.
+
+    words: places of the words that are read, [n]. looking, seen: the later and the earlier word of each pair, as indices into `words`.
+    looks: 0 if the word that is seen is the head, 1 if it depends on the word that looks, as in LOOKS. relations: of the dependent.
+    distances: how many read words the word that is seen is before the one that looks.
+    """
 
     words: np.ndarray
     looking: np.ndarray
@@ -54,7 +59,7 @@ class Arcs:
 
 
 def arcs(sentence: Parsed) -> Arcs:
-    """Find the arcs between read words that share no token."""
+    """Find the arcs of a sentence between read words that have no token in common."""
     words = np.flatnonzero(sentence.is_read)
     number = np.full(len(sentence), -1)
     number[words] = np.arange(len(words))
@@ -67,7 +72,10 @@ def arcs(sentence: Parsed) -> Arcs:
 
 
 class RelationRecorder:
-    """right: of each sentence that lies in what was read, by its number, whether each arc is right, [n_layers, n_heads, n_arcs]."""
+    """Recorder of the arcs that each head gets right.
+
+    right: for each sentence, in the order of `sentences`, whether each arc is right, [n_layers, n_heads, n_arcs]; false until the sentence is read.
+    """
 
     sites = frozenset({"q", "k"})
 
@@ -96,7 +104,10 @@ class RelationRecorder:
 
 
 def find_right_arcs(model: Model, layer: int, q: Tensor, k: Tensor, sentence: Parsed, of: Arcs, start: int) -> np.ndarray:
-    """Tell which arcs each head gets right, [n_heads, n_arcs]. q, k: of the sequence, rotated, [n_heads, seq, d_head]; start: its first position_id."""
+    """Tell which arcs each head gets right, [n_heads, n_arcs].
+
+    q, k: rotated queries and keys of the sequence, [n_heads, seq, d_head]. start: the sequence's first position_id.
+    """
     firsts, lasts = sentence.first[of.words] - start, sentence.last[of.words] - start
     begin, end = int(firsts.min()), int(lasts.max()) + 1
     tokens = np.arange(begin, end)
@@ -118,7 +129,10 @@ def find_right_arcs(model: Model, layer: int, q: Tensor, k: Tensor, sentence: Pa
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Arcs of one relation that look in one direction, and that a head can be chosen by. members: numbers among all arcs; is_test: of each."""
+    """Arcs of one relation and one direction, for which a head can be chosen.
+
+    members: the arcs, as indices into all arcs. is_test, distances: of each member.
+    """
 
     relation: str
     looks: int
@@ -128,7 +142,7 @@ class Group:
 
     @property
     def offset(self) -> int:
-        """The commonest distance of the arcs to choose by, the smallest of equally common ones; of those of the test where there are no others."""
+        """The most common distance of the arcs to choose heads by, or of the test's arcs if there are no others; ties go to the smallest distance."""
         chosen = self.distances[~self.is_test] if (~self.is_test).any() else self.distances
         return int(np.bincount(chosen).argmax())
 
@@ -138,7 +152,7 @@ def is_in_group(relation: str, group: str) -> bool:
 
 
 def groups(sentences: Sequence[Parsed], all_arcs: Sequence[Arcs]) -> list[Group]:
-    """Group the arcs by relation and direction; all relations but that of punctuation are one more."""
+    """Group the arcs by relation and direction. All relations except punctuation together form a further relation, ANY."""
     relations = np.concatenate([np.zeros(0, object), *(a.relations for a in all_arcs)])
     looks = np.concatenate([np.zeros(0, np.int8), *(a.looks for a in all_arcs)])
     distances = np.concatenate([np.zeros(0, np.int64), *(a.distances for a in all_arcs)])
@@ -158,7 +172,7 @@ def share(right: np.ndarray) -> float | None:
 
 
 def parts(right: np.ndarray, of: Group) -> tuple[float | None, float | None]:
-    """Compute the shares that are right, of the arcs to choose by and of those of the test; right: of the members, [n]."""
+    """Compute the share of right arcs among those to choose heads by and among those of the test. right: for each member, [n]."""
     return share(right[~of.is_test]), share(right[of.is_test])
 
 
@@ -176,7 +190,10 @@ HEAD_RELATION = pa.schema(
 
 
 def count_left_out_pairs(total: Pairs, text: ParsedText) -> dict[str, Pairs]:
-    """Count the pairs of words that no head is held against, by column; total: of the whole corpus. With those that are they make up the total."""
+    """Count the pairs of words that no head is compared with, by column. total: the pairs of the whole corpus.
+
+    The pairs counted here and those compared add up to `total`.
+    """
     split, long, whole = (pairs_of(part) for part in (text.split, text.long, text.sentences))
     read: Pairs = Counter((relation, bool(looks)) for s in text.sentences for a in (arcs(s),) for relation, looks in zip(a.relations, a.looks, strict=True))
     return {
@@ -187,7 +204,7 @@ def count_left_out_pairs(total: Pairs, text: ParsedText) -> dict[str, Pairs]:
 def relation_tables(
     run_id: int, corpus_id: int, sentences: Sequence[Parsed], all_arcs: Sequence[Arcs], right: Sequence[np.ndarray], lost: Mapping[str, Pairs]
 ) -> dict[str, pa.Table]:
-    """Build the rows of `word_relation` and `head_relation`. lost: as `count_left_out_pairs` gives it."""
+    """Build the rows of `word_relation` and `head_relation`. lost: the result of `count_left_out_pairs`."""
     every = np.concatenate(list(right), axis=-1)
     n_layers, n_heads = every.shape[:2]
     relations, heads = [], []
@@ -210,7 +227,7 @@ def relation_tables(
 OPTION = "--head-relation"
 
 RELATIONS = 45
-"""Of English pipelines, about, with the one that stands for all: what a dry run reckons with."""
+"""Approximate number of relations of English pipelines, ANY included; a dry run assumes it."""
 
 
 class HeadRelation(Work):
@@ -237,13 +254,13 @@ class HeadRelation(Work):
         yield Plan({**request.weights_settings(), **settings}, [sum(len(s.token_ids) for s in sequences)], "positions", jobs, text.corpus_id)
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """Count the rows, at most: as if every relation looked both ways."""
+        """Return an upper bound on the rows, as if every relation looked both ways."""
         if probe.seen is None:
             return {}
         return {"word_relation": 2 * RELATIONS, "head_relation": 2 * RELATIONS * probe.model.n_layers * probe.model.n_heads}
 
     def seconds(self, probe: CostSample) -> float:
-        """Estimate the time from that of statistics of heads, which make the weights of the same destinations."""
+        """Estimate the time from that of head statistics, which compute the weights of the same destinations."""
         if probe.seen is None:
             return 0.0
         batch = probe.batch
@@ -256,7 +273,7 @@ class HeadRelation(Work):
 
 
 def require_relations(sentences: list[Parsed]) -> None:
-    """Raise AtlasError where no two words are joined by a relation, in either part."""
+    """Raise AtlasError if a part, to choose heads by or of the test, has no two words that a relation joins."""
     for what, is_test in (("to choose heads by", False), ("of the test", True)):
         if not any(len(arcs(s).looking) for s in sentences if s.is_test == is_test):
             raise AtlasError(f"{OPTION}: of the sentences {what} none has two read words that a relation joins; give --words with heads, or more text")

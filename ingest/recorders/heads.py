@@ -1,4 +1,4 @@
-"""What every head looks at, recorded while all positions are read."""
+"""Statistics of where every head looks, recorded while all positions are read."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -19,14 +19,14 @@ from ingest.workers.worker import Progress, Tables, Worker
 BY_DISTANCE = {"previous": N_OTHER + 1, "self": N_OTHER}
 OF_ALL = {**BY_DISTANCE, "first": 0, "entropy": 3}
 OF_REPEATED = {"duplicate": 1, "induction": 2}
-"""Means → column of `sum_attention`; over all destinations, and over those whose token came before."""
+"""Maps from a mean to its column of `sum_attention`: OF_ALL over all destinations, OF_REPEATED over those whose token came before."""
 
 FIRST_MOVED = 4
-"""Column of `sum_attention`: a mean over all destinations too, whose uniform expectation is of each head."""
+"""Column of `sum_attention` that is also a mean over all destinations; its value under uniform attention differs by head."""
 
 
 class HeadRecorder(ResumableRecorder):
-    """Sums of each layer and head over the destinations of a shard. context: the longest that a sequence may be."""
+    """Recorder of sums over the destinations of a shard, by layer and head. context: the most tokens that a sequence may have."""
 
     sites = frozenset(PROJECTED)
     held = ("looked", "evenly", "moved_evenly", "n_destinations", "n_repeated", "n_added")
@@ -63,13 +63,13 @@ class HeadRecorder(ResumableRecorder):
         self.n_added.update((i, layer + 1) for i in self.sequence_ids)
 
     def uniform_batch_sums(self, window: int | None, seq: int) -> np.ndarray:
-        """Sum `uniform_sums` over the batch; layers with one window share it."""
+        """Sum `uniform_sums` over the batch; layers with the same window share the result."""
         if window not in self.even:
             self.even[window] = np.sum([uniform_sums(there, window, seq) for there in self.batch], axis=0)
         return self.even[window]
 
     def statistics(self) -> dict[str, np.ndarray]:
-        """Compute the columns of a row for each layer and head, in their order: what `head_statistics` and `head_probe` share."""
+        """Compute the columns that `head_statistics` and `head_probe` share: one row for each layer and head, in that order."""
         n_heads = self.model.n_heads
         found = {**grain(self.model), "n_destinations": np.repeat(self.n_destinations, n_heads), "n_repeated": np.repeat(self.n_repeated, n_heads)}
         for columns, n in ((OF_ALL, "n_destinations"), (OF_REPEATED, "n_repeated")):
@@ -80,7 +80,7 @@ class HeadRecorder(ResumableRecorder):
         return found | {name: mean(sums.ravel(), found["n_destinations"]) for name, sums in moved.items()}
 
     def distances(self) -> dict[str, np.ndarray]:
-        """Compute the columns of a row for each layer, head and bin of distances."""
+        """Compute the columns of `attention_distance` beside the corpus: one row for each layer, head and bin of distances."""
         n, n_heads = n_bins(self.context), self.model.n_heads
         return {
             **{name: np.repeat(column, n) for name, column in grain(self.model).items()},
@@ -92,7 +92,7 @@ class HeadRecorder(ResumableRecorder):
 
 
 class CorpusHeadRecorder(HeadRecorder):
-    """Of a corpus."""
+    """Recorder of the head statistics of a corpus."""
 
     def __init__(self, model: Model, context: int, corpus_id: int) -> None:
         super().__init__(model, context)
@@ -113,7 +113,7 @@ def grain(model: Model) -> dict[str, np.ndarray]:
 
 
 def mean(sums: np.ndarray, n: np.ndarray) -> pa.Array:
-    """Divide the sums by n; null where there is nothing to take the mean over."""
+    """Divide the sums by n; null where n is 0."""
     return pa.array(sums / np.maximum(n, 1), mask=n == 0)
 
 
@@ -136,7 +136,7 @@ class HeadStatistics(Work):
         return {"head_statistics": heads, "attention_distance": heads * n_bins(probe.request.context)}
 
     def seconds(self, probe: CostSample) -> float:
-        """Estimate the seconds that it adds to a sweep's forward passes, or that the passes take with it where no sweep reads the text."""
+        """Estimate the seconds that recording adds to a sweep's forward passes or, if no sweep reads the text, of forward passes with recording."""
         if probe.seen is None:
             return 0.0
         batch = probe.batch

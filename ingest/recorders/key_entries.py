@@ -1,8 +1,8 @@
-"""The keys of a text, recorded while it is read: the state that the last FFN reads at every position that a token follows, and that token.
+"""The keys of a text, recorded while the text is read: for every position that a token follows, the state that the last FFN reads, and that token.
 
-Khandelwal et al. 2020, section 2: a key is the context's representation, its value the token that follows. The site is that of their table 5.
+Source: Khandelwal et al. 2020, section 2: a key is the context's representation, its value the token that follows. The site is that of their table 5.
 
-Where files of keys that an atlas names are gone, cut or not its own, their shards are taken back, so that the run goes on with them.
+If a file of keys that the atlas names is missing, cut short or not the atlas's own, its shard is removed from the run, which then records it again.
 """
 
 import os
@@ -35,14 +35,17 @@ FILES = "SELECT f.first_position_id, f.name, f.sha256 FROM key_file AS f WHERE f
 
 
 DRAFT = re.compile(r"\.\d+\.parquet\.\d+\.tmp")
-"""What ingest/recorders/key_entries.py calls a file that it writes."""
+"""Pattern of the name of a file of keys that is still being written (`draft_of`)."""
 
 ROW_GROUP_BYTES = 2**23
-"""Of the keys of a row group: whoever reads a file holds one at a time."""
+"""Bytes of the keys in a row group; a reader of the file has one group in memory at a time."""
 
 
 class KeyRecorder(ResumableRecorder):
-    """Keys of a shard, written to `folder`. found: first position_id of a forward pass → position_ids, document_ids, next_token_ids and keys."""
+    """Recorder of the keys of a shard, which are written to `folder`.
+
+    found: maps the first position_id of a forward pass to position_ids, document_ids, next_token_ids and keys.
+    """
 
     sites = frozenset({KEY})
     held = ("found",)
@@ -72,7 +75,7 @@ class KeyRecorder(ResumableRecorder):
         self.found[int(batch.position_ids[0])] = ids, documents(batch)[kept], batch.next_token_ids[kept].astype(np.int32), keys
 
     def tables(self, _: Progress) -> Tables:
-        """Write the file of the shard's keys and build its row of `key_file`; nothing for a shard without entries."""
+        """Write the file of the shard's keys and build its row of `key_file`; a shard without entries has neither."""
         if not any(len(ids) for ids, *_ in self.found.values()):
             return {}
         ids, document_ids, following, keys = (np.concatenate(column) for column in zip(*self.found.values(), strict=True))
@@ -89,12 +92,12 @@ class KeyRecorder(ResumableRecorder):
 
 
 def documents(batch: Batch) -> np.ndarray:
-    """Give the document_id of each row, [rows]; for padding, that of the sequence beside it."""
+    """Return the document_id of each row, [rows]; padding has that of the sequence that it fills up."""
     return np.repeat([s.document_id for s in batch.sequences], len(batch.position_ids) // len(batch.sequences))
 
 
 def write_keys(path: Path, ids: np.ndarray, document_ids: np.ndarray, following: np.ndarray, keys: np.ndarray) -> None:
-    """Write a file of entries, which is there whole or not at all. keys: [n, d_model] float16; the others [n]."""
+    """Write a file of entries atomically: it exists whole or not at all. keys: [n, d_model] float16; the other arrays: [n]."""
     path.parent.mkdir(exist_ok=True)
     width = keys.shape[1]
     column = pa.FixedSizeListArray.from_arrays(pa.array(keys.ravel()), width)
@@ -128,14 +131,14 @@ class Keys(Work):
         return {"key_file": len(probe.seen.spans)} if probe.seen else {}
 
     def seconds(self, probe: CostSample) -> float:
-        """Estimate the time of the forward passes, where no sweep reads the text: what it adds to them is a copy."""
+        """Estimate the time of the forward passes; 0 if a sweep makes them anyway, since recording adds only a copy."""
         if probe.seen is None or probe.request.is_sweep_wanted:
             return 0.0
         batch = probe.batch
         return fastest_seconds(lambda: list(read_batch(probe.model, [], batch))) / sum(map(n_tokens, batch)) * probe.seen.n_positions
 
     def n_bytes(self, probe: CostSample) -> int:
-        """Count the bytes of the largest shard's keys, held as they came and once more in order."""
+        """Count the bytes of the largest shard's keys twice: as recorded, and as a sorted copy."""
         return max((2 * 2 * span.n_positions * probe.model.d_model for span in probe.seen.spans), default=0) if probe.seen else 0
 
 
@@ -144,14 +147,17 @@ def key_recorder(worker: Worker, folder: Path, corpus_id: int, min_index: int) -
 
 
 def remove_drafts(folder: Path) -> None:
-    """Remove what processes that were killed had begun to write."""
+    """Remove unfinished files of processes that were killed."""
     for path in folder.glob(".*.tmp"):
         if DRAFT.fullmatch(path.name):
             path.unlink(missing_ok=True)
 
 
 def reset_lost_shards(con: duckdb.DuckDBPyConnection, folder: Path, corpus_id: int, run_id: int, spans: Sequence[Span]) -> None:
-    """Take the shards of lost files out of a run of a corpus, which then runs again. folder: of the files. Every file is read once."""
+    """Remove the shards of lost files from a run of a corpus, and mark the run as running again.
+
+    A file is lost if it is missing or has another SHA-256 than its row; every file is read once. folder: of the files.
+    """
     files = con.execute(FILES, [corpus_id]).fetchall()
     lost = [first for first, name, sha256 in files if not (folder / name).is_file() or file_sha256(folder / name) != sha256]
     if not lost:

@@ -1,10 +1,10 @@
 """One pass over a batch of coefficients on the CPU: moments, histogram, and the gate in front of the top-k.
 
-The sweep may cost only a few per cent of the forward pass, and at ~100M coefficients a batch that is about one read of
-memory. Rows are taken in tiles that stay in the cache. The moments and the extremes of each column come from one vector
-loop over a tile; only a column whose extreme reaches the neuron's k-th best is looked at again, which after the first
-batches is almost none, and so are new triggers, whose tokens before them are in the cache. The histogram is counted in
-16 bits, which halves the cache it needs, and added up once a call.
+The sweep may cost only a few per cent of the forward pass; at ~100M coefficients a batch, that is about one read of
+memory. Rows are therefore processed in tiles that stay in the cache. One vector loop over a tile gives the moments and
+the extremes of each column. Only a column whose extreme reaches the neuron's k-th best is looked at again; after the
+first batches there are almost none. New triggers are as rare, and the coefficients at the tokens before them are in the
+cache. The histogram is counted in 16 bits, which halves the cache it needs, and is added to the totals once a call.
 """
 
 import numba
@@ -15,26 +15,26 @@ from schema.terms import HISTOGRAM_BINS, HISTOGRAM_MIN_EXPONENT, PRECEDING
 TILE_ROWS = 16
 TILE_COLUMNS = 256
 MAX_ROWS = 65535
-"""Rows a call may have: the most that a 16-bit count holds."""
+"""Most rows in a call: the largest 16-bit count."""
 
 HALF = HISTOGRAM_BINS // 2
 FIRST_OCTAVE = 2 * (127 + HISTOGRAM_MIN_EXPONENT) - 1
-"""Exponent and leading mantissa bit of a float32, as an integer, of the half octave below the first regular bin."""
+"""Number of the half octave below the first regular bin: a float32's exponent and leading mantissa bit, read as one integer."""
 
 NOWHERE = np.iinfo(np.int64).max
-"""Position of a heap place that holds no trigger yet; any real position beats it."""
+"""Position in an empty place of a heap; any real position beats it."""
 
 
 ABSENT = -128
-"""Level of a token that is not there: the sequence begins after it."""
+"""Level of a token that does not exist, because the sequence begins after its place."""
 
 
 @numba.njit(inline="always")
 def replace_worse(coefficients, positions, places, i, coefficient, position):  # type: ignore[no-untyped-def]
-    """Put a better trigger in the place of the i-th of a heap, which keeps the worst at its root.
+    """Replace the i-th trigger of a heap, whose root is the worst trigger, by a better one.
 
-    Worse means a smaller coefficient or, of equal ones, the larger position.
-    Returns the place that the worse one held in what is kept beside the heap, and now the better one holds.
+    Worse means a smaller coefficient or, if coefficients are equal, a larger position.
+    Returns the index, in the arrays beside the heap, that the better trigger takes over from the one it replaces.
     """
     k = coefficients.shape[0]
     freed = places[i]
@@ -59,9 +59,10 @@ def replace_worse(coefficients, positions, places, i, coefficient, position):  #
 
 @numba.njit(inline="always")
 def find_replaced_place(coefficients, positions, places, contexts, context, coefficient, position):  # type: ignore[no-untyped-def]
-    """Find what of a heap a trigger that is better than the worst replaces: the one of the same context, else the worst. -1 where that one is no worse.
+    """Find the index, in a heap, of the trigger that a new one replaces. The new trigger is better than the worst.
 
-    contexts: of each place beside the heap; none where contexts do not matter.
+    The trigger with the same context is replaced, or none (-1) if the new one is not better; if no trigger has the same context, the worst is replaced.
+    contexts: by index in the arrays beside the heap; empty if contexts do not matter.
     """
     if contexts.shape[0] == 0:
         return 0
@@ -73,7 +74,10 @@ def find_replaced_place(coefficients, positions, places, contexts, context, coef
 
 @numba.njit(inline="always")
 def keep_preceding(x, row, column, n_before, levels):  # type: ignore[no-untyped-def]
-    """Write the column's coefficients in the rows before `row`, `n_before` of its sequence, as levels of their largest; returns a level's size."""
+    """Write the column's coefficients in the PRECEDING rows before `row` as levels, 127ths of the largest; return the size of a level.
+
+    n_before: rows of the same sequence before `row`. Levels before the sequence's start are ABSENT.
+    """
     first = max(0, PRECEDING - n_before)
     largest = np.float32(0)
     for i in range(first, PRECEDING):
@@ -111,14 +115,15 @@ def reduce_rows(  # type: ignore[no-untyped-def]
     contexts,
     n_threads,
 ):
-    """Add some rows of a batch of one layer to its running reductions, in place.
+    """Add some rows of a batch to the running reductions of one layer, in place.
 
-    x, bits: coefficients [rows, d_ffn] float32 and the same memory as int32; row_positions, row_indices in the sequence, and row_contexts: [rows].
-    rows: numbers of the rows that count, ascending; the others are read only as the tokens before a trigger.
+    x, bits: coefficients [rows, d_ffn] float32 and the same memory as int32.
+    row_positions, row_indices, row_contexts: position_id, place in the sequence and context of each row, [rows].
+    rows: numbers of the rows that count, ascending; other rows are used only as tokens before a trigger.
     total, square: float64 [d_ffn]; low, high: float32 [d_ffn]; n_active: int64 [d_ffn]; histogram: int64 [d_ffn, HISTOGRAM_BINS].
-    best, best_positions: [2, d_ffn, k], a heap for each tail, the min tail with its sign turned.
-    places: [2, d_ffn, k], where the coefficients before each trigger lie in levels [2, d_ffn, k, PRECEDING] and scales [2, d_ffn, k], and its context in
-    contexts [2, d_ffn, k]; contexts [2, d_ffn, 0] and row_contexts [0] where they do not matter.
+    best, best_positions: [2, d_ffn, k], a heap for each tail; coefficients of the min tail are negated.
+    places: [2, d_ffn, k], the index along k of each trigger in levels [2, d_ffn, k, PRECEDING], scales [2, d_ffn, k] and contexts [2, d_ffn, k].
+    If contexts do not matter, contexts is [2, d_ffn, 0] and row_contexts is [0].
     """
     d_ffn, is_distinct = x.shape[1], contexts.shape[2] > 0
     width = (d_ffn + n_threads - 1) // n_threads

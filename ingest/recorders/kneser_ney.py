@@ -1,9 +1,9 @@
 """Interpolated modified Kneser-Ney over a model's own tokens, counted and scored in SQL (Chen and Goodman 1998, sections 2.7 and 3).
 
-p_n(w | h) = (c(hw) - D(c(hw))) / c(h) + γ(h)·p_{n-1}(w | h'), where h' is h without its first token and γ(h) is what the discounts leave. c counts
-occurrences in the longest n-grams, and in shorter ones the different tokens before them; p_0 is the same for all tokens of the vocabulary. Each order has
-a discount for n-grams that are counted once, twice, and more often, from how many there are of each. A document's start stands before its tokens as often
-as there is room, and is a token of contexts like any other; nothing reaches from one document into the next.
+p_n(w | h) = (c(hw) - D(c(hw))) / c(h) + γ(h)·p_{n-1}(w | h'), where h' is h without its first token and γ(h) is the share that the discounts leave. For the
+longest n-grams, c counts occurrences; for shorter ones, it counts the different tokens before them. p_0 is the same for all tokens of the vocabulary. Each
+order has three discounts, for n-grams counted once, twice and more often, computed from how many n-grams there are of each count. A start token fills the
+places before a document's first token, and is a token of contexts like any other. No n-gram extends from one document into the next.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,10 +34,10 @@ from schema.patient import make_interrupt_safe
 ORDERS = (3, 5)
 LONGEST = max(ORDERS)
 START = -1
-"""Stands for tokens before a document's first."""
+"""Token id in the places before a document's first token."""
 
 USUAL = (0.5, 1.0, 1.5)
-"""Discounts of an order whose counts are too few to tell them: a number that they are made of is 0, or one is not between 0 and what is counted."""
+"""Discounts D_1, D_2, D_3 of an order with too few counts to compute them (`discounts`): an n_i is 0, or a D_i is not between 0 and i."""
 
 
 def columns(n: int) -> list[str]:
@@ -46,21 +46,21 @@ def columns(n: int) -> list[str]:
 
 
 def windows(token_ids: np.ndarray) -> np.ndarray:
-    """Put each token of a document behind the LONGEST - 1 before it, [n, LONGEST]."""
+    """Build a row for each token of a document: the LONGEST - 1 tokens before it, then the token itself, [n, LONGEST]."""
     padded = np.concatenate([np.full(LONGEST - 1, START, np.int32), token_ids.astype(np.int32)])
     return np.lib.stride_tricks.sliding_window_view(padded, LONGEST)
 
 
 def table(rows: np.ndarray, **others: np.ndarray) -> pa.Table:
-    """Build a table with the rows of `windows` as columns."""
+    """Build a table from the rows of `windows`, with a column for each place of a window, and other columns."""
     return pa.table({**others, **dict(zip(columns(LONGEST), rows.T, strict=True))})
 
 
 def count_ngrams(documents: Sequence[np.ndarray], d_vocab: int) -> duckdb.DuckDBPyConnection:
-    """Build a database in memory of what the counts of these documents, token_ids [n] each, say. d_vocab: tokens that share what is left in the end.
+    """Count the n-grams of documents, token_ids [n] each, into a database in memory. d_vocab: size of the vocabulary, over which p_0 is uniform.
 
-    Of each order, `top` where it is a longest one and else `gram`: PART_n has the n-grams and their discounted shares, discount_PART_n
-    its discounts, context_PART_n what each context leaves to shorter ones.
+    PART is `top` for the n-grams of ORDERS, counted as the longest, and `gram` for shorter ones. PART_n has the n-grams and their discounted shares,
+    discount_PART_n the discounts, and context_PART_n the share that each context leaves to shorter ones.
     """
     con = make_interrupt_safe(open_memory(torch.get_num_threads()))
     con.register("seen", table(np.concatenate([windows(each) for each in documents])))
@@ -71,7 +71,7 @@ def count_ngrams(documents: Sequence[np.ndarray], d_vocab: int) -> duckdb.DuckDB
 
 
 def counting_statements(d_vocab: int) -> Iterator[str]:
-    """Yield the statements that count the table `seen`."""
+    """Yield the SQL statements that count the n-grams of the table `seen`."""
     yield f"CREATE TABLE whole AS SELECT {d_vocab} AS d_vocab"
     for n in ORDERS:
         yield f"CREATE TABLE count_top_{n} AS SELECT {', '.join(columns(n))}, count(*) AS c FROM seen GROUP BY ALL"
@@ -85,13 +85,13 @@ def counting_statements(d_vocab: int) -> Iterator[str]:
 
 
 def parts() -> Iterator[tuple[str, int]]:
-    """Yield the part and n of the n-grams whose shares are needed: those of the longest orders (`top`), and all shorter than one of them (`gram`)."""
+    """Yield the part and n of all n-grams that need shares: `gram` for those shorter than LONGEST, `top` for those of ORDERS."""
     yield from (("gram", n) for n in range(1, LONGEST))
     yield from (("top", n) for n in ORDERS)
 
 
 def discounts(part: str, n: int) -> str:
-    """Write the statement for D_i = i - (i + 1)·Y·n_{i+1} / n_i, Y = n_1 / (n_1 + 2·n_2), from how many n-grams are counted i times."""
+    """Write the SQL statement that computes D_i = i - (i + 1)·Y·n_{i+1} / n_i, where Y = n_1 / (n_1 + 2·n_2) and n_i n-grams are counted i times."""
     told = ", ".join(f"CAST({i} - {i + 1} * y * n{i + 1} / n{i} AS DOUBLE) AS d{i}" for i in (1, 2, 3))
     usual = ", ".join(f"if(told, d{i}, {USUAL[i - 1]}) AS d{i}" for i in (1, 2, 3))
     return f"""
@@ -104,7 +104,7 @@ def discounts(part: str, n: int) -> str:
 
 
 def shares(part: str, n: int) -> Iterator[str]:
-    """Yield the statements that compute what the n-grams take of their contexts, and what they leave."""
+    """Yield the SQL statements that compute the share of its context that each n-gram takes, and the share that each context leaves."""
     context = columns(n)[:-1]
     key = ", ".join(context)
     left = "d1 * count(*) FILTER (c = 1) + d2 * count(*) FILTER (c = 2) + d3 * count(*) FILTER (c > 2)"
@@ -124,7 +124,7 @@ def shares(part: str, n: int) -> Iterator[str]:
 def score_documents(con: duckdb.DuckDBPyConnection, documents: Sequence[tuple[np.ndarray, np.ndarray]]) -> pa.Table:
     """Compute the rows of `ngram_prediction`.
 
-    documents: position_ids [n] and the tokens [n + 1] there and behind the last, or [n] where none is behind it.
+    documents: of each, the position_ids [n], and the token_ids at these positions and after the last, [n + 1], or [n] if no token follows the last.
     """
     rows = [windows(token_ids)[1:] for _, token_ids in documents]
     ids = [position_ids[: len(found)] for (position_ids, _), found in zip(documents, rows, strict=True)]
@@ -135,7 +135,10 @@ def score_documents(con: duckdb.DuckDBPyConnection, documents: Sequence[tuple[np
 
 
 def scoring_query() -> str:
-    """Write one SELECT over the table `asked`, by position and order: its tokens, shares and remains of all orders, and these put together."""
+    """Write the SELECT that scores the table `asked`, with one row for each position and order.
+
+    It joins the shares and remains of all orders to the tokens, and interpolates them.
+    """
     joins = ["CROSS JOIN whole"]
     for part, n in parts():
         for name, keys in ((f"{part}_{n}", columns(n)), (f"context_{part}_{n}", columns(n)[:-1])):
@@ -185,11 +188,14 @@ class Ngram(Work):
         yield Plan(settings, [span.n_positions for span in text.seen.spans], "positions", jobs, text.corpus_id)
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """Count the rows, at most: BOS and the last token of a document have none."""
+        """Return an upper bound on the rows: BOS and the last token of a document have none."""
         return {"ngram_prediction": len(ORDERS) * probe.seen.n_positions} if probe.seen else {}
 
     def seconds(self, probe: CostSample) -> float:
-        """Estimate the time of counting as much text as is predicted, and predicting it: how much there is to count in is not known before it is read."""
+        """Estimate the time of counting as much text as is predicted, and of predicting it.
+
+        The size of the text to count in is unknown until it is read.
+        """
         if probe.seen is None:
             return 0.0
         texts = [s.token_ids for s in probe.sequences]
@@ -201,7 +207,7 @@ class Ngram(Work):
 
 
 def counted_corpus(request: Request) -> Corpus:
-    """Open the corpus to count in, every document of it."""
+    """Open the corpus to count n-grams in, with every document."""
     name, split = request.options["ngram_corpus"], request.options["ngram_split"]
     # what is said of the corpus that is predicted says nothing of another
     same = {} if name is None else {"corpus": name, "config": None, "corpus_revision": None, "format": None}
@@ -209,7 +215,10 @@ def counted_corpus(request: Request) -> Corpus:
 
 
 def counted_tokens(basis: Basis, other: Corpus) -> list[np.ndarray]:
-    """List the token_ids of each document to count, [n]. Raises AtlasError if nothing is left of the text: what is counted must not be predicted."""
+    """List the token_ids of each document to count, [n]. Documents that are to be predicted are not counted.
+
+    Raises AtlasError if no document is left.
+    """
     tokenizer = basis.model.tokenizer
     predicted = {text_digest(d.document) for d in basis.text.documents()} if basis.text else set()
     found = list(counted_documents(render_chats(other.documents(), tokenizer, is_chat=basis.request.chat), tokenizer, predicted))

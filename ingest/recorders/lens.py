@@ -1,4 +1,4 @@
-"""The logit lens of states: what the model would predict of each, as columns of the tables `logit_lens` and `logit_lens_token`.
+"""The logit lens of states: the model's prediction from each state, as columns of the tables `logit_lens` and `logit_lens_token`.
 
 Source: nostalgebraist 2020, "interpreting GPT: the logit lens"; Geva et al. 2022, section 5.
 """
@@ -18,7 +18,10 @@ N_LENS_TOKENS = 10
 
 @dataclass(frozen=True)
 class Lens:
-    """Columns of n distributions, whole: [n], and of the n_tokens most probable tokens of each, tokens: [n * n_tokens]; the first of these, top: [n]."""
+    """Columns of n distributions.
+
+    whole: of each distribution, [n]. tokens: of the n_tokens most probable tokens of each, [n * n_tokens]. top: the most probable token of each, [n].
+    """
 
     whole: Mapping[str, object]
     tokens: Mapping[str, object]
@@ -27,7 +30,7 @@ class Lens:
 
 
 def read_lens(logits: Tensor, final: Tensor, next_token_ids: np.ndarray, scratch: Tensor) -> Lens:
-    """Read the lens of one layer and site. logits: [n, d_vocab]; final, next_token_ids: [n]; scratch: [2, n, d_vocab], overwritten."""
+    """Compute the logit lens of one layer and site. logits: [n, d_vocab]; final, next_token_ids: [n]; scratch: [2, n, d_vocab], overwritten."""
     n, following = len(final), torch.from_numpy(np.maximum(next_token_ids, 0)).to(final)
     best, tokens = top_k(logits, N_LENS_TOKENS)
     # below the largest logit, or the entropy would be a small difference of large numbers

@@ -1,4 +1,4 @@
-"""What passes read back of what is loaded, each as one SELECT."""
+"""Queries by which passes read back rows that are already loaded."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ Tokens = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Bigrams:
-    """How often tokens follow each other in a corpus: a row for each two that do, by token, then follower."""
+    """Counts of the bigrams of a corpus: one row for each token and follower, ordered by token, then follower."""
 
     token_ids: np.ndarray
     """[n] int64, ascending"""
@@ -24,14 +24,17 @@ class Bigrams:
     """[n] int64"""
 
     def select_tokens(self, token_ids: np.ndarray) -> "Bigrams":
-        """Select the bigrams of some tokens [m], ascending and without a gap among those there are."""
+        """Select the bigrams of tokens [m], which are ascending and leave out none of these bigrams' tokens between the first and the last."""
         rows = slice(np.searchsorted(self.token_ids, token_ids[0]), np.searchsorted(self.token_ids, token_ids[-1], side="right"))
         return Bigrams(self.token_ids[rows], self.follower_ids[rows], self.counts[rows])
 
 
 @dataclass(frozen=True)
 class Trigger:
-    """A trigger of the tail max. token_ids: its prefix, from the start of the sequence to the trigger's own token; has_bos: the first is BOS."""
+    """A trigger of the tail max.
+
+    token_ids: its prefix, from the start of the sequence to the trigger's own token. has_bos: whether the first token is BOS.
+    """
 
     neuron: int
     rank: int
@@ -43,9 +46,10 @@ class Trigger:
 def known_triggers(
     con: duckdb.DuckDBPyConnection, corpus_id: int, n_layers: int, d_ffn: int, k: int, is_distinct: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Read coefficients, positions and, where they matter, contexts of the triggers that are loaded, from which a resumed sweep goes on.
+    """Read the triggers that are loaded, from which a resumed sweep goes on.
 
-    [n_layers, tails, d_ffn, k] each.
+    Returns coefficients, positions and, if `is_distinct`, contexts, else None: [n_layers, tails, d_ffn, k] each. A place without a trigger has the position
+    NOWHERE.
     """
     coefficients = np.zeros((n_layers, len(TAILS), d_ffn, k), np.float32)
     positions = np.full(coefficients.shape, NOWHERE, np.int64)
@@ -80,7 +84,7 @@ def top_triggers(con: duckdb.DuckDBPyConnection, corpus_id: int, layer: int, k: 
 
 
 def read_prefixes(con: duckdb.DuckDBPyConnection, found: dict[str, np.ndarray]) -> list[Trigger]:
-    """Read triggers with the tokens from the start of their sequence to their own. BOS is a special token without text at index 0."""
+    """Read the prefix of each trigger found: the tokens from the start of its sequence to its own. BOS is a special token without text at index 0."""
     sql = """
         SELECT p.position_id, p.token_id, p.index = 0 AND p.char_start = p.char_end AND w.is_special AS is_bos
         FROM position AS p
@@ -99,7 +103,10 @@ def read_prefixes(con: duckdb.DuckDBPyConnection, found: dict[str, np.ndarray]) 
 
 
 def update_positions(con: duckdb.DuckDBPyConnection, layer: int) -> np.ndarray:
-    """Read the position_id of traced positions whose ffn_out can be told, ascending, [n]; those at index 0, with their huge norms, are left out."""
+    """Read the position_id of each traced position whose states allow `updates` to compute ffn_out, ascending, [n].
+
+    Positions at index 0 are left out, since their norms are huge.
+    """
     sql = """
         SELECT r.position_id
         FROM residual_state AS r
@@ -113,7 +120,7 @@ def update_positions(con: duckdb.DuckDBPyConnection, layer: int) -> np.ndarray:
 
 
 def updates(con: duckdb.DuckDBPyConnection, layer: int, position_ids: np.ndarray) -> np.ndarray:
-    """Read ffn_out = resid_post - resid_mid at these positions, in their order: [n, d_model] float32."""
+    """Compute ffn_out = resid_post - resid_mid at these positions, ordered by position_id: [n, d_model] float32."""
     sql = """
         SELECT after.vector, before.vector
         FROM residual_state AS after
@@ -132,13 +139,13 @@ def traced_positions(con: duckdb.DuckDBPyConnection, but: int = -1) -> np.ndarra
 
 
 def attributed_positions(con: duckdb.DuckDBPyConnection, but: int = -1) -> np.ndarray:
-    """Read the position_id of every position, of all corpora, whose prediction a run other than `but` has taken apart, ascending: [n] int64."""
+    """Read the position_id of every position, of all corpora, whose prediction a run other than `but` has attributed, ascending: [n] int64."""
     found = con.execute("SELECT DISTINCT a.position_id FROM attribution AS a WHERE a.run_id <> ? ORDER BY a.position_id", [but]).fetchnumpy()
     return np.asarray(found["position_id"], np.int64)
 
 
 def states_of(con: duckdb.DuckDBPyConnection, layer: int, site: str, positions: np.ndarray) -> np.ndarray:
-    """Read the positions' states at a layer and site, in their order: [n, d_model] float32."""
+    """Read the positions' states at a layer and site, ordered by position_id: [n, d_model] float32."""
     sql = """
         SELECT r.vector
         FROM residual_state AS r
@@ -158,7 +165,7 @@ def neighbours(con: duckdb.DuckDBPyConnection, n_layers: int, d_ffn: int) -> tup
 
 
 def bigrams(con: duckdb.DuckDBPyConnection, corpus_id: int) -> Bigrams:
-    """Count how often tokens follow each other in a corpus that is loaded; BOS, which is in no text, is followed by none. As the view bigram has it."""
+    """Count the bigrams of a corpus that is loaded, as the view `bigram` does. BOS, which is in no text, has no followers."""
     sql = """
         SELECT p.token_id, p.next_token_id, count(*) AS n
         FROM position AS p
@@ -173,7 +180,7 @@ def bigrams(con: duckdb.DuckDBPyConnection, corpus_id: int) -> Bigrams:
 
 
 def token_counts(con: duckdb.DuckDBPyConnection, n: int) -> np.ndarray:
-    """Count how often the text that is loaded has each of the first n tokens, all corpora together: [n] int64. BOS is in no text."""
+    """Count the occurrences of each of the first n tokens in all loaded corpora together: [n] int64. BOS, which is in no text, is not counted."""
     sql = """
         SELECT p.token_id, count(*) AS n
         FROM position AS p
@@ -187,7 +194,7 @@ def token_counts(con: duckdb.DuckDBPyConnection, n: int) -> np.ndarray:
 
 
 def source_counts(con: duckdb.DuckDBPyConnection, layer: int) -> np.ndarray:
-    """Read how often the text had each token when a layer's skip-trigrams were begun: [n_tokens] int64, empty where none are loaded."""
+    """Read how often each token was in the text when a layer's skip-trigrams were begun: [n_tokens] int64, empty if none are loaded."""
     sql = """
         SELECT c.n_source
         FROM circuit_source AS c
@@ -203,7 +210,7 @@ def finished_runs(con: duckdb.DuckDBPyConnection, kind: str) -> list[int]:
 
 
 def distance_weights(con: duckdb.DuckDBPyConnection, run_ids: list[int], layer: int) -> list[tuple[int, np.ndarray]]:
-    """Read the context of each text of these runs, and the weight of each head of a layer in each bin of distances, [n_heads, bins] float64."""
+    """Read, for each corpus of these runs, its context and the weight of each head of a layer in each bin of distances, [n_heads, bins] float64."""
     sql = """
         SELECT c.corpus_id, (c.source ->> 'context')::INTEGER
         FROM corpus AS c

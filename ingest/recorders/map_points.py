@@ -1,8 +1,8 @@
 """Rows of the map: values, and states of traced positions, placed in the plane.
 
-Placed by UMAP (McInnes et al. 2018) over exact nearest neighbours by cosine, from a start that is no accident: the plane of the principal components.
-Chance has a part only in the seeded descent, so that the same vectors and seed give the same bytes on one machine, and global structure does not hang on the
-seed (Kobak and Linderman 2021).
+UMAP (McInnes et al. 2018) places them by their exact nearest neighbours by cosine. It starts from a fixed layout: the plane of the principal components.
+All randomness is seeded, so the same vectors and seed give the same bytes on one machine; and since the start is fixed, global structure does not depend on
+the seed (Kobak and Linderman 2021).
 """
 
 import warnings
@@ -28,16 +28,19 @@ EPOCHS = 300
 """Rounds of the descent: between the library's 500 for few points and 200 for many."""
 
 LEAST = 3
-"""Fewer points have no neighbours to speak of, and stay where they start."""
+"""Fewest points that UMAP places. Fewer have no meaningful neighbours, and stay at their start."""
 
 WIDTH = 10.0
-"""Extent of the start: that of the library's own."""
+"""Largest coordinate of the start, in modulus, as in the library's own start."""
 
 NOISE, ROUNDING = 1e-4, 1e-9
 
 
 def value_rows(model: Model, run_id: int, seed: int, indices: np.ndarray, cosines: np.ndarray) -> pa.Table:
-    """Place all values by their neighbours, [values, neighbours]; the values of one layer are held at a time."""
+    """Build the rows of all values, placed by their neighbours. Only one layer's values are in memory at a time.
+
+    indices, cosines: the neighbours of each value, [values, neighbours].
+    """
     xy = place_points(indices, cosines, principal(model.values, model.n_layers), seed)
     neurons = np.tile(np.arange(model.d_ffn, dtype=np.int32), model.n_layers)
     columns = {"neuron": neurons, "position_id": pa.nulls(len(xy), pa.int64())}
@@ -45,7 +48,7 @@ def value_rows(model: Model, run_id: int, seed: int, indices: np.ndarray, cosine
 
 
 def state_rows(model: Model, site: str, run_id: int, seed: int, positions: np.ndarray, states: np.ndarray) -> pa.Table:
-    """Build the rows of the states at a site of every layer, [n_layers, positions, d_model] float32, all placed in one plane."""
+    """Build the rows of the states at a site of every layer, placed together in one plane. states: [n_layers, positions, d_model] float32."""
     n_layers = len(states)
     units = torch.stack([normalize(torch.from_numpy(layer), dim=1) for layer in states]).to(model.device)
     cosines, indices = (np.concatenate(part) for part in zip(*(find_neighbours(layer, [units]) for layer in range(n_layers)), strict=True))
@@ -60,7 +63,10 @@ def point_rows(layout: str, run_id: int, layers: np.ndarray, columns: dict[str, 
 
 
 MOST_STATES = 50_000
-"""States placed at once. Their vectors take 0.2 GB at a width of 1,024, and each is compared with all; of more positions a seeded sample is placed."""
+"""Most states that are placed. If there are more, a seeded sample of positions is placed.
+
+At a width of 1,024 their vectors take 0.2 GB, and each is compared with all others.
+"""
 
 PROBED = 1024
 """Values that a dry run places."""
@@ -70,7 +76,10 @@ class Map(Work):
     """Plans and costs of the pass `map`."""
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
-        """Plan layouts of what the atlas holds. What it can give is one of the settings, so that a run after another trace is another run."""
+        """Plan a layout of the values and, if any position is traced, one of states.
+
+        The number of traced positions is a setting of the layout of states, so that a map made after a further trace is a new run.
+        """
         settings = {**basis.request.weights_settings(), "seed": basis.request.seed, "n_neighbours": N_NEIGHBOURS, "n_epochs": EPOCHS}
         n_traced = len(traced_positions(basis.con))
         arguments = {"value": value_arguments, "resid_post": state_arguments}
@@ -86,7 +95,7 @@ class Map(Work):
         return {"map_point": probe.model.n_layers * probe.model.d_ffn + n_states(probe)}
 
     def seconds(self, probe: CostSample) -> float:
-        """Estimate the seconds: the descent takes as long for every point, and the states are compared with each other first."""
+        """Estimate the seconds: the descent takes the same time for every point, and before it all states are compared with each other."""
         units = normalize(probe.model.values(0)[:PROBED], dim=1)
         cosines, indices = find_neighbours(0, [units.unsqueeze(0)])
         start = principal(lambda _: units, 1)
@@ -96,7 +105,7 @@ class Map(Work):
 
 
 def value_arguments(basis: Basis) -> dict[str, object]:
-    """Read the neighbours that the weights' run has found, so that no two values are compared again."""
+    """Read the neighbours that the weights' run has found, so that values need not be compared again."""
     indices, cosines = neighbours(basis.con, basis.model.n_layers, basis.model.d_ffn)
     return {"indices": indices, "cosines": cosines}
 
@@ -120,7 +129,7 @@ def n_states(probe: CostSample) -> int:
 
 
 def place_points(indices: np.ndarray, cosines: np.ndarray, start: np.ndarray, seed: int) -> np.ndarray:
-    """Compute the coordinates, [n, 2] float32. indices, cosines: the nearest others of each point, nearest first, [n, k]; start: [n, 2]."""
+    """Compute the coordinates, [n, 2] float32. indices, cosines: the nearest neighbours of each point, nearest first, [n, k]; start: [n, 2]."""
     n = len(start)
     if n < LEAST:
         return start.astype(np.float32)
@@ -143,7 +152,10 @@ def place_points(indices: np.ndarray, cosines: np.ndarray, start: np.ndarray, se
 
 
 def principal(part: Callable[[int], Tensor], n_parts: int) -> np.ndarray:
-    """Project vectors, their lengths set to 1, onto their two principal components: [n, 2]. part: gives the vectors [m, d] by number."""
+    """Project vectors, normalised to length 1, onto their first two principal components: [n, 2].
+
+    part: returns the vectors [m, d] of a part by its number, below n_parts.
+    """
     n, total, gram = 0, np.zeros(()), np.zeros(())
     for i in range(n_parts):
         units = unit(part(i))
@@ -159,5 +171,5 @@ def principal(part: Callable[[int], Tensor], n_parts: int) -> np.ndarray:
 
 
 def unit(vectors: Tensor) -> np.ndarray:
-    """Divide each vector by its length, in double precision; one of length 0 stays."""
+    """Divide each vector by its length, in double precision; a vector of length 0 stays as it is."""
     return normalize(vectors.double(), dim=1).cpu().numpy()

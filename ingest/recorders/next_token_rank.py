@@ -1,4 +1,4 @@
-"""The token after each key's top trigger, among those that the key's value promotes (Geva et al. 2021, figure 5): one shard a layer."""
+"""Rank of the token after each key's top trigger among the tokens that the key's value promotes (Geva et al. 2021, figure 5); one shard per layer."""
 
 from collections.abc import Iterable
 
@@ -33,7 +33,7 @@ class NextTokenRank(Work):
         yield Plan(basis.request.weights_settings(), [1] * basis.model.n_layers, "layers", jobs, corpus_id)
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """Count the rows, at most: triggers at the end of a document have none."""
+        """Return an upper bound on the rows: triggers at the end of a document have none."""
         return {"next_token_rank": probe.model.n_layers * probe.model.d_ffn if probe.request.options["triggers"] else 0}
 
     def seconds(self, probe: CostSample) -> float:
@@ -49,7 +49,7 @@ def compute(worker: Worker, progress: Progress, *, layer: int, corpus_id: int, n
 
 
 def tokens_after_triggers(basis: Basis, corpus_id: int, layer: int) -> tuple[np.ndarray, np.ndarray]:
-    """Read the neurons of a layer, and the token after the top trigger of each, [n]; none where the atlas has their ranks."""
+    """Read the neurons of a layer whose top trigger a token follows, and that token, [n] each; empty if the atlas already has the layer's ranks."""
     has_ranks = basis.con.execute("SELECT count(*) FROM next_token_rank WHERE corpus_id = ? AND layer = ?", [corpus_id, layer]).fetchall() != [(0,)]
     found = top_triggers(basis.con, corpus_id, layer, 0 if has_ranks else 1)
     is_followed = found["next_token_id"] >= 0

@@ -1,4 +1,4 @@
-"""Find where a model's numbers left the range of its dtype: read texts again, one sequence after the other."""
+"""Search for the place where a model's numbers leave the range of its dtype; texts are read again for it, one sequence after the other."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -13,12 +13,12 @@ from ingest.text.sequences import CutDocument, Sequence
 from ingest.workers.finite import NotFinite
 
 SITES = frozenset({"attn_out", "coefficient", "resid_post"})
-"""What may overflow first in a layer: what attention writes, a coefficient, or the sum of both with the stream."""
+"""Sites where a layer may overflow first: the update of attention, a coefficient, or the stream after both parts have added to it."""
 
 
 @contextmanager
 def locate_overflow(model: Model, documents: Iterable[CutDocument]) -> Iterator[None]:
-    """Add to a NotFinite that the block raises the place where it begins, and what helps."""
+    """Add to a NotFinite raised in the `with` block where the overflow begins, and advice."""
     try:
         yield
     except NotFinite as error:
@@ -26,7 +26,7 @@ def locate_overflow(model: Model, documents: Iterable[CutDocument]) -> Iterator[
 
 
 def overflow_sentence(model: Model, documents: Iterable[CutDocument]) -> str:
-    """Name, in a sentence, the first document, layer and token with a number that is not finite; '' where every state is finite."""
+    """Name, in a sentence, the first document, layer and token with a number that is not finite; '' if every state is finite."""
     for document in documents:
         for sequence in document.sequences:
             if found := first_place(model, sequence):
@@ -40,7 +40,7 @@ def overflow_sentence(model: Model, documents: Iterable[CutDocument]) -> str:
 
 
 def first_place(model: Model, sequence: Sequence) -> tuple[int, int] | None:
-    """Find the first layer of which a number is not finite, and the first place in the sequence where that is so; None where all are finite."""
+    """Find the first layer with a number that is not finite, and the first place in the sequence with such a number there; None if all are finite."""
     found: list[tuple[int, int]] = []
 
     def take(layer: int, record: LayerRecord) -> None:
@@ -58,7 +58,7 @@ def bad_rows(states: list[Tensor]) -> Tensor:
 
 
 def advise(model: Model) -> str:
-    """Advise what to do, by the dtype that was computed in."""
+    """Write advice that depends on the model's dtype."""
     if model.dtype is torch.float16:
         return f"float16 holds no number above {torch.finfo(torch.float16).max:,.0f}: run again with --dtype bfloat16 or --dtype float32"
     return f"The model's weights or its configuration make numbers that {str(model.dtype).removeprefix('torch.')} does not hold"

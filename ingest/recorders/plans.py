@@ -1,6 +1,6 @@
-"""What a pass plans, and what plans it: a run with its settings and shards, and what tells rows, seconds and memory beforehand.
+"""Plans of passes: runs with their settings and shards, and the class `Work`, which makes them and estimates rows, seconds and memory beforehand.
 
-The command line reads the passes for their options, so what they do lies in a `Work` of another module, which imports what computes (torch, numpy).
+The command line imports the passes for their options. What a pass does is therefore in a `Work` in another module, which imports torch and numpy.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Text:
-    """A corpus that is entered in the atlas. documents: reads it from the start; seen: what it was found to hold."""
+    """A corpus that is entered in the atlas. documents: reads the corpus from the start. seen: the survey of its content."""
 
     corpus: "Corpus"
     corpus_id: int
@@ -34,7 +34,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Basis:
-    """What a pass plans on: the connection to what is loaded so far, the model, the request, and the request's text, if it has one."""
+    """Input of a plan: the connection to the rows loaded so far, the model, the request, and the request's text, if it has one."""
 
     con: "duckdb.DuckDBPyConnection"
     model: "Model"
@@ -46,9 +46,10 @@ class Basis:
 class Plan:
     """One run of a pass.
 
-    settings: what repeats it, beside the runs that it reads from, which are added (`Pass.reads`); a run with the same is gone on with.
-    amounts: what each shard takes, in `unit`; their number is that of the shards.
-    corpus_id: the corpus it reads, None where it is of the model or of all corpora. jobs: called with the run_id and the shards that the atlas lacks.
+    settings: everything needed to repeat the run, except the runs that it reads from, which are added (`Pass.reads`). An existing run with the same
+    settings is continued.
+    amounts: the size of each shard, in `unit`. jobs: called with the run_id and the shards that the atlas lacks.
+    corpus_id: the corpus that the run reads, None if the run is about the model or about all corpora.
     """
 
     settings: Mapping[str, object]
@@ -62,9 +63,9 @@ class Plan:
 class Recording:
     """One run of a pass that records while the text is read.
 
-    recorder: called with the run_id, says how a worker makes a shard's recorder. known: called with the run_id, gives the sampled positions that other
-    runs have recorded; None where every position is recorded. Shards are the spans of the text, or parts of its sample.
-    resume: called with the run_id and the worker of this process, where it has one, before it goes on with the run.
+    recorder: maps the run_id to the function by which a worker makes a shard's recorder. Shards are the spans of the text, or parts of its sample.
+    known: maps the run_id to the sampled positions that other runs have recorded; None if every position is recorded.
+    resume: called before a run that lacks shards goes on, with the run_id and this process's worker; not called if the process has no worker.
     """
 
     settings: Mapping[str, object]
@@ -75,7 +76,10 @@ class Recording:
 
 @dataclass(frozen=True)
 class CostSample:
-    """What the cost of a pass is told from. seen, sequences: of the request's corpus, None and empty without one; sequences: those of up to three batches."""
+    """Sample from which the cost of a pass is estimated.
+
+    seen: the survey of the request's corpus, None without a corpus. sequences: the sequences of up to three batches of it, empty without a corpus.
+    """
 
     model: "Model"
     request: "Request"
@@ -84,38 +88,38 @@ class CostSample:
 
     @property
     def batch(self) -> "tuple[TokenSequence, ...]":
-        """Those that are read first, together; none without any."""
+        """The sequences of the first batch, empty if there are none."""
         from ingest.recorders.reading import batches
 
         return next(batches(self.sequences, self.request.batch_tokens), ())
 
 
 class Work:
-    """What a pass does: what it plans for a request, and what that will cost."""
+    """The work of a pass: its plans for a request, and their cost."""
 
     def check_model(self, request: "Request", model: "Model") -> None:
-        """Raise AtlasError for what a request asks of a model that has it not; called before anything is written."""
+        """Raise AtlasError if the request needs something that the model does not have. Called before anything is written."""
 
     def note(self, basis: Basis) -> str | None:
-        """Describe what it cannot bring, and what would help; None if nothing is missing."""
+        """Describe which rows the pass cannot add, and what would help; None if nothing is missing."""
         return None
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
-        """Plan its runs, where it has jobs of its own. Each is asked for when the one before it has finished."""
+        """Plan the runs of a pass that has jobs of its own. Each plan is requested after the run before it has finished."""
         raise NotImplementedError
 
     def recording(self, basis: Basis, text: Text) -> Recording:
-        """Plan its run, where it records while the text is read."""
+        """Plan the run of a pass that records while the text is read."""
         raise NotImplementedError
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """Count the rows that each of its tables will have, at most."""
+        """Return an upper bound on the rows of each of the pass's tables."""
         raise NotImplementedError
 
     def seconds(self, probe: CostSample) -> float:
-        """Estimate how long it will take, from timed pieces of it."""
+        """Estimate how many seconds the pass will take, from timed parts of its work."""
         raise NotImplementedError
 
     def n_bytes(self, probe: CostSample) -> int | None:
-        """Estimate the memory that it takes beside a forward pass, at most; None where nobody needs to know."""
+        """Estimate an upper bound on the memory, in bytes, that the pass takes beside a forward pass; None if it does not matter."""
         return None

@@ -1,22 +1,22 @@
-"""What is kept of a row of logits on the CPU, in two readings of it while it lies in the processor's cache.
+"""Numbers of a prediction on the CPU, computed from a row of logits in two passes over it while it is in the processor's cache.
 
-Torch's operations read a chunk of logits from memory again for each of logsumexp, softmax, product, maximum and rank. Here the first reading of a row
-gives its maximum and the rank of the token that follows, the second the three sums that all else is made of. The exponential is a polynomial of degree 7
-(Moshier's Cephes, expf), since a call of the library's would keep the loop from being vector code.
+Torch's operations would read a chunk of logits from memory once for each of logsumexp, softmax, product, maximum and rank. Here the first pass over a row
+gives its maximum and the rank of the token that follows; the second gives the three sums from which all else is computed. The exponential is a polynomial of
+degree 7 (Moshier's Cephes, expf), since a library call would keep the loop from being vectorised.
 """
 
 import numba
 import numpy as np
 
 TILE = 256
-"""Logits whose sums are added in float32, before they are added up in float64."""
+"""Logits that are summed in float32; the sums of these tiles are added in float64."""
 
 LOG2_E = np.float32(1.4426950408889634)
 LN2_HIGH, LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
 """ln 2 in two parts: the first has few bits, so that its product with an exponent is exact."""
 
 LOWEST = np.float32(-87.0)
-"""Below it e^x is no normal float32, and counts for nothing beside the largest logit, whose e^0 is 1."""
+"""Lower limit of x. Below it e^x is no normal float32, and is negligible beside the largest logit, whose e^0 is 1."""
 
 
 @numba.njit(inline="always", fastmath={"contract", "nsz", "nnan", "reassoc"})
@@ -31,7 +31,7 @@ def max_and_count_above(row, own):  # type: ignore[no-untyped-def]
 
 @numba.njit(inline="always", fastmath={"contract", "nsz", "reassoc"})
 def sums(row, largest, marked, powers, mantissas):  # type: ignore[no-untyped-def]
-    """Compute Σ e^x, Σ x·e^x and Σ marked·e^x over a row, x the logit minus the largest. powers, mantissas: [TILE] int32 and float32 to work in."""
+    """Compute Σ e^x, Σ x·e^x and Σ marked·e^x over a row; x is the logit less the largest. powers, mantissas: scratch, [TILE] int32 and float32."""
     total, product, begun = 0.0, 0.0, 0.0
     scales = powers.view(np.float32)
     for start in range(0, row.shape[0], TILE):
@@ -63,10 +63,11 @@ def sums(row, largest, marked, powers, mantissas):  # type: ignore[no-untyped-de
 
 @numba.njit(parallel=True, nogil=True, error_model="numpy", cache=True)
 def read_logits(logits, following, marked, numbers, ranks, tops, n_threads):  # type: ignore[no-untyped-def]
-    """Read rows of logits [rows, d_vocab] float32.
+    """Compute predictions from rows of logits [rows, d_vocab] float32, and write them to numbers, ranks and tops.
 
-    following: the token after each row, -1 for none, [rows] int64; marked: 1 for tokens that begin a word, else 0, [d_vocab] float32. Written:
-    numbers [rows, 4] float32: surprisal (0 for none), entropy, probability of the top token and of a marked one; ranks (0 for none) and tops, [rows] int32.
+    following: the token after each row, -1 for none, [rows] int64. marked: 1 for tokens that begin a word, else 0, [d_vocab] float32.
+    numbers: surprisal (0 if no token follows), entropy, probability of the top token and of a marked token, [rows, 4] float32.
+    ranks: rank of the token that follows, 0 for none, [rows] int32. tops: the top token, [rows] int32.
     """
     each = (len(logits) + n_threads - 1) // n_threads
     for thread in numba.prange(n_threads):

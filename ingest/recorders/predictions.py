@@ -20,12 +20,15 @@ from ingest.timing import fastest_seconds
 from ingest.workers.worker import Progress, Tables, Worker
 
 ROWS = 512
-"""Whose logits are held at once: the product with the output embedding is as quick by the row as that of more."""
+"""Rows whose logits are in memory at once; with more, the product with the output embedding is no faster per row."""
 
 
 class Predictions(NamedTuple):
-    """Of some positions, [n] each. numbers: [n, 4] float32, surprisal (0 where no token follows), entropy, probability of the top token and of one that
-    begins a word. ranks: of the token that follows, 0 for none."""
+    """Predictions at n positions.
+
+    numbers: [n, 4] float32: surprisal (0 if no token follows), entropy, probability of the top token and of a token that begins a word.
+    ranks: rank of the token that follows, 0 for none, [n]. tops: the top token, [n].
+    """
 
     numbers: np.ndarray
     ranks: np.ndarray
@@ -33,9 +36,10 @@ class Predictions(NamedTuple):
 
 
 class PredictionRecorder(ResumableRecorder):
-    """Predictions of a shard. found: first position_id of a forward pass → its position_ids, whether a token follows each, and its predictions.
+    """Recorder of the predictions of a shard.
 
-    marked: 1 for tokens behind which no word goes on, else 0, [d_vocab] float32 on the model's device.
+    found: maps the first position_id of a forward pass to its position_ids, whether a token follows each, and its predictions.
+    marked: 1 for tokens that do not continue the word before them, else 0, [d_vocab] float32 on the model's device (`word_marks`).
     """
 
     sites = frozenset({"resid_post"})
@@ -61,7 +65,7 @@ class PredictionRecorder(ResumableRecorder):
         self.found[int(self.batch.position_ids[0])] = self.batch.position_ids[real], following >= 0, join_predictions(parts)
 
     def predict_rows(self, states: Tensor, rows: np.ndarray, following: np.ndarray) -> Predictions:
-        """Compute the predictions of some rows of the states [n, d_model]. following: the token after each, -1 for none."""
+        """Compute the predictions at some rows of states [n, d_model]. following: the token after each of these rows, -1 for none."""
         if not len(self.logits):
             # one piece of memory for all: to be given it anew takes as long as to write it
             self.logits = torch.empty(ROWS, self.model.d_vocab, device=self.model.device)
@@ -89,7 +93,7 @@ def join_predictions(parts: list[Predictions]) -> Predictions:
 
 
 def predictions(logits: Tensor, following: np.ndarray, marked: Tensor) -> Predictions:
-    """Compute the predictions of rows of logits [n, d_vocab] float32, wherever they are."""
+    """Compute the predictions from rows of logits [n, d_vocab] float32, on any device."""
     return by_kernel(logits, following, marked) if logits.device.type == "cpu" else by_torch(logits, following, marked)
 
 
@@ -123,7 +127,10 @@ def by_torch(logits: Tensor, following: np.ndarray, marked: Tensor) -> Predictio
 
 
 def word_marks(model: Model) -> Tensor:
-    """Mark with 1 the tokens behind which no word goes on, since they begin with white space or are special; the others with 0. [d_vocab] float32."""
+    """Mark tokens that do not continue the word before them, since they begin with white space or are special, with 1 and all others with 0.
+
+    Returns [d_vocab] float32.
+    """
     rows = token_rows(model.tokenizer, model.d_vocab)
     marks = [row["bytes"] is not None and (row["is_special"] or row["text"][:1].isspace()) for row in rows.to_pylist()]
     return torch.tensor(marks, dtype=torch.float32, device=model.device)
@@ -145,7 +152,7 @@ class Prediction(Work):
         return {"position_prediction": probe.seen.n_positions} if probe.seen else {}
 
     def seconds(self, probe: CostSample) -> float:
-        """Estimate the seconds that it adds to a sweep's forward passes, or that the passes take with it where no sweep reads the text."""
+        """Estimate the seconds that recording adds to a sweep's forward passes or, if no sweep reads the text, of forward passes with recording."""
         if probe.seen is None:
             return 0.0
         batch = probe.batch
@@ -158,5 +165,5 @@ class Prediction(Work):
         return max(seconds, 0.0) / sum(map(n_tokens, batch)) * probe.seen.n_positions
 
     def n_bytes(self, probe: CostSample) -> int:
-        """Count the bytes of the logits of some rows, and on a GPU of their probabilities and what is made of them."""
+        """Count the bytes of the logits of ROWS rows; off the CPU, also those of their probabilities and of what is computed from these."""
         return ROWS * probe.model.d_vocab * 4 * (1 if probe.model.device.type == "cpu" else 4)

@@ -1,4 +1,4 @@
-"""Rows of the tables of probes: of one task in one place of the stream, and of the task itself."""
+"""Rows of the tables of probes, for a task at one place of the stream and for the task itself."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -39,7 +39,10 @@ PROBE = pa.schema(
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A task's words, in both parts, and its classes, sorted. positions: of each part."""
+    """A task's words, in both parts, and its classes, sorted.
+
+    positions: position_ids of the words of each part. test_words, test_labels: word_id and label of each word of the test.
+    """
 
     name: str
     classes: np.ndarray
@@ -51,7 +54,7 @@ class Task:
 
 
 def task_of(words: ProbedWords, name: str) -> Task:
-    """Build the task of that name; words without a label of it are left out."""
+    """Build the task with a name; words without a label for it are left out."""
     given = words.labels[name]
     is_there = np.array([label is not None for label in given], bool)
     train, test = is_there & ~words.is_test, is_there & words.is_test
@@ -81,7 +84,7 @@ def task_row(run_id: int, corpus_id: int, task: Task) -> pa.Table:
 def probe_tables(run_id: int, task: Task, place: Place, states: Mapping[str, WordStates], seed: int, rank: int | None) -> Tables:
     """Compute the rows of `probe` and `probe_prediction`.
 
-    states: of the model and of the same with random weights, by PROBE_KINDS. rank: of the probes at most, if asked.
+    states: of the model under 'label', and of the same model with random weights under 'untrained'. rank: as in `fit_class_probs`.
     """
     k = len(task.classes)
     drawn = control_labels(task.train.labels, int(max(task.train.types.max(), task.test.types.max())) + 1, k, seed)
@@ -113,7 +116,7 @@ def probe_tables(run_id: int, task: Task, place: Place, states: Mapping[str, Wor
 
 
 FITS = 6
-"""Fits over all words that a probe takes, about: of three kinds, each once and once more in the blocks of its code."""
+"""Approximate number of fits over all words per probe: for each of three kinds one, and about one more in the blocks of its code."""
 
 
 class LinearProbe(Work):
@@ -157,7 +160,10 @@ class LinearProbe(Work):
         return {"probe_task": n_tasks, "probe": n_tasks * n_places * len(PROBE_KINDS), "probe_prediction": n_tasks * n_places * n_words}
 
     def seconds(self, probe: CostSample) -> float:
-        """Estimate the time of fits, from one over few random words with as many labels as there are parts of speech, and of reading words in both models."""
+        """Estimate the time of the fits, and of reading the words in both models.
+
+        The time of a fit is measured on a few random states with as many labels as there are parts of speech.
+        """
         if probe.seen is None:
             return 0.0
         n, random = min(sum(MOST_WORDS.values()), probe.seen.n_positions), np.random.default_rng(0)
@@ -168,7 +174,7 @@ class LinearProbe(Work):
         return n * (fastest_seconds(lambda: fit_class_probs(x, y, x[:1], 17, probe.request.options["probe_rank"])) / len(y) * fits + 2 * reading)
 
     def n_bytes(self, probe: CostSample) -> int:
-        """Count the bytes of the same model with random weights, and of the states of one place: as they are, standardised and in the order of the code."""
+        """Count the bytes of the model with random weights, and of the states at one place: as recorded, standardised and in the order of the code."""
         weights = sum(p.numel() * p.element_size() for p in probe.model.hf.parameters())
         return weights + 4 * sum(MOST_WORDS.values()) * probe.model.d_model * 4
 

@@ -1,7 +1,7 @@
-"""Read texts once for all who record them: documents in, tables of each recorder out.
+"""One reading of texts for all recorders: documents in, tables of each recorder out.
 
-A shard's batches are a function of the shard alone (its sequences, longest first), so a shard computed twice on one
-device, with as many threads, is the same to the bit; where a batch had to be split for want of memory, to rounding.
+A shard's batches are a function of the shard alone (its sequences, longest first). A shard computed twice on one device,
+with as many threads, is therefore the same to the bit or, if a batch had to be split for lack of memory, to rounding.
 """
 
 import hashlib
@@ -30,18 +30,21 @@ PAD = 0
 """Token id in padded places; causal attention keeps it from every real position, and it never becomes a position."""
 
 READING = 0.5
-"""Of a sampled position's progress that its forward pass is; the rest is what is computed of its states, once all are read."""
+"""Share of a sampled position's progress that counts for its forward pass; the rest is for computing with its states, once all are read."""
 
 PATTERN_BYTES = 2**27
-"""Of a layer's attention weights, [batch, n_heads, seq, seq] float32, that are held at once; the forward pass itself holds them about twice more."""
+"""Bytes of a layer's attention weights, [batch, n_heads, seq, seq] float32, that are in memory at once.
+
+The forward pass itself has them about twice more.
+"""
 
 
 def record_documents(
     worker: Worker, advance: Advance, *, asked: list[ReadRequest], documents: list[CutDocument], corpus_id: int, batch_tokens: int
 ) -> list[Tables]:
-    """Read documents once, and give the tables that each run asks for, texts among them: those recorded.
+    """Read documents once, and return the tables of each run, with those of the texts that it recorded.
 
-    Where nobody asks for every position, sequences are read up to the last that is sampled. A run that samples none gets no table.
+    If every run samples positions, each sequence is read only up to its last sampled one. A run with an empty sample gets no tables.
     """
     recorders = [each.make(worker) for each in asked]
     samples = [each.sample for each in asked if each.sample is not None]
@@ -68,7 +71,7 @@ def record_documents(
 
 
 def identity_of(worker: Worker, asked: list[ReadRequest], sequences: list[Sequence], batch_tokens: int) -> str:
-    """Compute the SHA-256, in hexadecimal, of all that the bits of a shard's numbers follow from, our own code included."""
+    """Compute the SHA-256, in hexadecimal, of everything that determines the bits of a shard's numbers, the code of `ingest` included."""
     model = worker.model
     digest = hashlib.sha256(f"{code_sha256()} {model.weights_sha256} {model.dtype} {torch.__version__} {torch.get_num_threads()} {batch_tokens}".encode())
     for each in asked:
@@ -81,7 +84,10 @@ def identity_of(worker: Worker, asked: list[ReadRequest], sequences: list[Sequen
 
 @cache
 def code_sha256() -> str:
-    """Compute the SHA-256, in hexadecimal, of the code that computes numbers, which stays as it was loaded while a process runs."""
+    """Compute the SHA-256, in hexadecimal, of the code of `ingest`.
+
+    It is cached, since a process goes on running the code that it has loaded.
+    """
     digest = hashlib.sha256()
     for source in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(source.read_bytes())
@@ -89,13 +95,16 @@ def code_sha256() -> str:
 
 
 def n_sampled(sequences: tuple[Sequence, ...], sample: np.ndarray) -> int:
-    """Count the positions of a sample, ascending, that sequences have."""
+    """Count the positions of a sample that are in these sequences. sample: ascending position_ids."""
     starts = np.array([s.first_position_id for s in sequences])
     return int((np.searchsorted(sample, starts + [n_tokens(s) for s in sequences]) - np.searchsorted(sample, starts)).sum())
 
 
 def build_tables(recorder: Recorder, asked: ReadRequest, documents: list[CutDocument], corpus_id: int, progress: Progress) -> Tables:
-    """Build the tables of one run, once all was read. progress: of a run that samples, called with its positions as they are computed."""
+    """Build the tables of one run, once all was read.
+
+    progress: called only for a run that samples, with the progress in positions.
+    """
     if asked.sample is None:
         return text_tables(documents, corpus_id) | recorder.tables(lambda _: None)
     if not len(asked.sample):
@@ -106,9 +115,9 @@ def build_tables(recorder: Recorder, asked: ReadRequest, documents: list[CutDocu
 def read_batch(
     model: Model, recorders: Collection[tuple[ForwardRecorder, np.ndarray | None]], sequences: tuple[Sequence, ...]
 ) -> Iterator[tuple[Sequence, ...]]:
-    """Make one forward pass over some sequences, or several over parts of them where memory runs out; yields what each has read.
+    """Run one forward pass over some sequences, or several over parts of them if memory runs out; yield the sequences of each pass.
 
-    recorders: each with the position_ids that it samples, None for every one. One that samples nothing of a part does not hear it.
+    recorders: each with the position_ids that it samples, None for every position. A recorder is not called for a part in which it samples no position.
     """
 
     def read_part(part: tuple[Sequence, ...]) -> tuple[Sequence, ...]:
@@ -122,14 +131,14 @@ def read_batch(
 
 
 def split_to_fit(model: Model, sequences: tuple[Sequence, ...]) -> list[tuple[Sequence, ...]]:
-    """Split the sequences into stretches whose attention weights fit PATTERN_BYTES, one sequence at least."""
+    """Split the sequences into groups whose attention weights fit in PATTERN_BYTES, with at least one sequence each."""
     longest = max(map(n_tokens, sequences))
     n = max(1, PATTERN_BYTES // (4 * model.n_heads * longest**2))
     return [sequences[i : i + n] for i in range(0, len(sequences), n)]
 
 
 def listener(model: Model, recorder: ForwardRecorder, sample: np.ndarray | None, batch: Batch) -> Listener | None:
-    """Tell the recorder of a batch, and build the listener that hears it for the recorder; None if the batch has none of its positions."""
+    """Begin a batch with the recorder, and build the listener that passes states to it; None if the recorder samples no position of the batch."""
     rows = None if sample is None else np.flatnonzero(np.isin(batch.position_ids, sample))
     if rows is not None and not len(rows):
         return None
@@ -150,13 +159,16 @@ def flat(x: torch.Tensor) -> torch.Tensor:
 
 
 def row_selector(model: Model, rows: np.ndarray, of: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Make a function that picks rows of a view of a state, float32 on the model's device."""
+    """Make the function that selects rows of a state after the view `of`, as float32 on the model's device."""
     index = torch.from_numpy(rows).to(model.device)
     return lambda x: of(x)[index.to(x.device)].to(model.device).float()
 
 
 def destinations(model: Model, rows: np.ndarray) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Build the function from [batch, n_heads, seq, seq] to [rows, n_heads, seq] float32 on the model's device: where each of some rows looks."""
+    """Make the function that selects the attention weights of some rows, as float32 on the model's device.
+
+    It maps [batch, n_heads, seq, seq] to [rows, n_heads, seq].
+    """
     index = torch.from_numpy(rows)
 
     def keep(x: torch.Tensor) -> torch.Tensor:
@@ -167,7 +179,10 @@ def destinations(model: Model, rows: np.ndarray) -> Callable[[torch.Tensor], tor
 
 
 def batches(sequences: Iterable[S], batch_tokens: int, length: Callable[[Any], int] = lambda s: len(s.token_ids)) -> Iterator[tuple[S, ...]]:
-    """Yield sequences by falling length, so that little is padded; at most batch_tokens tokens together, padding included, and at least one sequence."""
+    """Yield batches of sequences in order of decreasing length, so that there is little padding.
+
+    A batch has at most batch_tokens tokens, padding included, but at least one sequence.
+    """
     left = sorted(sequences, key=lambda s: -length(s))
     start = 0
     while start < len(left):
@@ -177,7 +192,7 @@ def batches(sequences: Iterable[S], batch_tokens: int, length: Callable[[Any], i
 
 
 def pad_sequences(sequences: tuple[Sequence, ...], device: torch.device) -> tuple[torch.Tensor, Batch]:
-    """Pad sequences to token ids [n, longest], and build the batch that they are, every row of it."""
+    """Pad sequences to token ids [n, longest], and build their batch, with every row."""
     longest = max(map(n_tokens, sequences))
     ids = np.full((len(sequences), longest), PAD, np.int64)
     positions, following = np.full(ids.shape, -1, np.int64), np.full(ids.shape, NO_NEXT_TOKEN, np.int64)
@@ -199,12 +214,12 @@ def is_sampled(s: Sequence, sample: np.ndarray) -> np.ndarray:
 
 
 def sampled_documents(documents: list[CutDocument], sample: np.ndarray) -> list[CutDocument]:
-    """Select the documents in which a sampled position lies, each with only those of its sequences in which one does."""
+    """Select the documents with a sampled position, and of each document only the sequences with one."""
     kept = (replace(d, sequences=tuple(s for s in d.sequences if is_sampled(s, sample).any())) for d in documents)
     return [d for d in kept if d.sequences]
 
 
 def cut_after_sample(s: Sequence, sample: np.ndarray) -> Sequence:
-    """Cut a sequence behind its last sampled position: attention is causal, so what follows need not be read."""
+    """Cut a sequence after its last sampled position: attention is causal, so the rest need not be read."""
     n = int(np.flatnonzero(is_sampled(s, sample))[-1]) + 1
     return replace(s, **{f.name: getattr(s, f.name)[:n] for f in fields(s) if isinstance(getattr(s, f.name), np.ndarray)})

@@ -48,7 +48,7 @@ def removal_rows(
 
 
 def random_places(triggers: list[Trigger], seed: int) -> np.ndarray:
-    """Index, from 0, of the token to leave out of each prefix, BOS not counted: uniform, by hash of (seed, position).
+    """Draw the index, from 0, of the token to remove from each prefix, BOS not counted: uniform, by hash of (seed, position).
 
     The same prefix loses the same token in every layer and for every key, so that layers are compared on the same texts.
     """
@@ -57,7 +57,7 @@ def random_places(triggers: list[Trigger], seed: int) -> np.ndarray:
 
 
 def remove_token(trigger: Trigger, removed: str, place: int) -> Tokens:
-    """Leave out the first or the last token of the prefix, or the one at `place`; BOS stays, and does not count."""
+    """Remove the first or the last token of the prefix, or the one at `place`; BOS stays, and does not count."""
     index = {"first": 0, "last": len(trigger.token_ids) - trigger.has_bos - 1, "random": int(place)}[removed] + trigger.has_bos
     return trigger.token_ids[:index] + trigger.token_ids[index + 1 :]
 
@@ -67,8 +67,8 @@ def read_ends(
 ) -> dict[Tokens, np.ndarray]:
     """Compute the coefficients of some neurons at the last token of each text: text → [n_neurons] float32.
 
-    Attention is causal, so a text that begins another is read within it: of all triggers in one sequence only the longest
-    prefix costs a forward pass.
+    Attention is causal, so a text that is the beginning of another text is read as part of that text: of all triggers in
+    one sequence, only the longest prefix costs a forward pass.
     """
     found: dict[Tokens, np.ndarray] = {}
     hosted = hosts(texts)
@@ -90,7 +90,7 @@ def read_ends(
 
 
 def hosts(texts: set[Tokens]) -> dict[Tokens, list[Tokens]]:
-    """Find the texts that begin no other, each with those it begins with (itself among them)."""
+    """Find the texts that are the beginning of no other text, and map each to the texts that it begins with, itself included."""
     found: dict[Tokens, list[Tokens]] = {}
     host: Tokens = ()
     # whatever a text begins stands right behind it in this order
@@ -133,7 +133,7 @@ class Removal(Work):
         yield Plan(settings, amounts, "layers", jobs, corpus_id)
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """Count the rows, at most: short prefixes have none."""
+        """Return an upper bound on the rows: short prefixes have none."""
         if probe.seen is None:
             return {}
         return {"removal": probe.model.n_layers * n_reread(probe, probe.seen) * len(REMOVALS)}
@@ -153,7 +153,7 @@ def compute(worker: Worker, progress: Progress, *, cost: float, layer: int, corp
 
 
 def known_k(basis: Basis) -> int:
-    """Read how many triggers of each key a finished sweep of the text has kept; 0 without one."""
+    """Read how many triggers of each key a finished sweep of the text has stored; 0 without such a sweep."""
     if basis.text is None:
         return 0
     sql = "SELECT (settings ->> 'triggers')::INTEGER FROM run WHERE kind = 'sweep' AND corpus_id = ? AND status = 'finished'"
@@ -161,7 +161,7 @@ def known_k(basis: Basis) -> int:
 
 
 def triggers_of(basis: Basis, settings: dict, corpus_id: int, layer: int) -> list[Trigger]:
-    """Select what is to be read again of a layer: the top triggers of keys, drawn by seed, that the atlas has no removals of."""
+    """Select the triggers of a layer to read again: the top triggers of keys that the seed draws and that have no removals in the atlas."""
     sampled = select_by_hash(settings["seed"], layer, np.arange(basis.model.d_ffn), settings["keys_per_layer"])
     known = {n for (n,) in basis.con.execute("SELECT DISTINCT neuron FROM removal WHERE corpus_id = ? AND layer = ?", [corpus_id, layer]).fetchall()}
     found = top_triggers(basis.con, corpus_id, layer, settings["triggers_per_key"])
@@ -170,15 +170,15 @@ def triggers_of(basis: Basis, settings: dict, corpus_id: int, layer: int) -> lis
 
 
 def n_reread(probe: CostSample, seen: Survey) -> int:
-    """Count the triggers of a layer that are read again, at most: those with one token before them are left out."""
+    """Return an upper bound on the triggers of a layer to read again: those whose prefix is one token, BOS not counted, are left out."""
     options = probe.request.options
     return min(options["paper_keys"], probe.model.d_ffn) * min(N_TRIGGERS, options["triggers"], seen.n_positions)
 
 
 def reread_tokens(n: int, seen: Survey) -> float:
-    """Estimate the tokens of a layer's forward passes for n triggers, in the mean half-way through their sequences.
+    """Estimate the tokens of a layer's forward passes for n triggers, which are on average half-way through their sequences.
 
-    All prefixes of a sequence share the passes without their first and their last token; those without a random one share none.
+    Prefixes of one sequence share forward passes if their first or their last token is removed, and share none if a random token is removed.
     """
     of_each = n * seen.n_positions / seen.n_sequences / 2
     return of_each + 2 * min(of_each, seen.n_positions)

@@ -1,7 +1,7 @@
-"""Random tokens that repeat, and what heads and the model make of them (Elhage et al. 2021; Olsson et al. 2022).
+"""Probes with repeated random tokens: where heads look, and how well the model predicts (Elhage et al. 2021; Olsson et al. 2022).
 
-Copying (Olsson et al. 2022), whether heads raise the logit of the token that they look at, is read straight off what they write. Its logits are those of the
-tokens of a sequence less the vocabulary's mean, the final norm's scale held and before a soft-cap.
+Copying (Olsson et al. 2022) is whether heads raise the logit of the token that they look at. It is computed directly from what they write. Its logits are
+those of the tokens of a sequence less the vocabulary's mean, with the final norm's scale frozen and before a soft-cap.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ from schema.terms import PROBES
 N_SEQUENCES = 10
 
 SHAPES = dict(zip(PROBES, ((50, 2), (25, 4)), strict=True))
-"""Tokens of a block, and how often it is read. Shorter blocks where the model's context has no room for them."""
+"""Tokens of a block, and how often the block is read, of each probe. Blocks are shorter if the model's context has no room for them."""
 
 
 def probe_tables(model: Model, probe: str, bos: str, seed: int) -> Tables:
@@ -59,16 +59,16 @@ def probe_tables(model: Model, probe: str, bos: str, seed: int) -> Tables:
 
 
 def start_tokens(model: Model, probe: str, bos: str) -> tuple[int, ...]:
-    """Choose what comes before the first block: BOS as in a corpus; in Olsson's probe wherever the tokenizer has one."""
+    """Choose the tokens before the first block: BOS as in a corpus or, in Olsson's probe, whenever the tokenizer has a BOS."""
     token = model.tokenizer.bos_token_id if probe == "olsson2022" else bos_token(model.tokenizer, bos)
     return () if token is None else (token,)
 
 
 def probe_sequences(model: Model, probe: str, start: tuple[int, ...], seed: int) -> tuple[Sequence, ...]:
-    """Draw sequences of one block of different tokens, read again and again.
+    """Draw sequences that repeat one block of different tokens.
 
-    Blocks are drawn by a hash of (seed, sequence, token) among tokens that are not special. Raises AtlasError where the model has no room for blocks of two
-    tokens, or no two such tokens.
+    Blocks are drawn by a hash of (seed, sequence, token) among tokens that are not special. Raises AtlasError if the model has no room for blocks of two
+    tokens, or has fewer than two tokens that are not special.
     """
     size, n_times = SHAPES[probe]
     tokens = np.flatnonzero(~token_rows(model.tokenizer, model.n_embeddings)["is_special"].to_numpy())
@@ -86,7 +86,7 @@ def probe_sequences(model: Model, probe: str, start: tuple[int, ...], seed: int)
 
 
 class LossRecorder:
-    """Negative log-probability, in nats, of each token of each sequence but the first. found: sequence_id → [n - 1] float32."""
+    """Recorder of the negative log-probability, in nats, of each token but the first of each sequence. found: sequence_id → [n - 1] float32."""
 
     sites = frozenset({"resid_post"})
 
@@ -134,7 +134,10 @@ def compute(worker: Worker, progress: Progress, *, probe: str, bos: str, seed: i
 
 
 class CopyingRecorder:
-    """Sums over the destinations of sequences without padding. found: sequence_id → the sums of `raised_logits`, [3, n_layers, n_heads] float64."""
+    """Recorder of sums over the destinations of sequences without padding.
+
+    found: sequence_id → the sums of `raised_logits`, [3, n_layers, n_heads] float64.
+    """
 
     sites = frozenset({PATTERN, "gathered", "attn_scale", "resid_post"})
 
@@ -161,7 +164,10 @@ class CopyingRecorder:
             self.found |= {s.sequence_id: each for s, each in zip(self.sequences, sums.cpu().numpy(), strict=True)}
 
     def of_sequence(self, s: Sequence, weights: Tensor, gathered: Tensor, scale: Tensor, w_o: Tensor) -> Tensor:
-        """Compute `raised_logits` of one sequence, the final scale aside. gathered: [seq, n_heads, d_head]; scale: [seq]; w_o: [n_heads, d_model, d_head]."""
+        """Compute `raised_logits` of one sequence, before division by the final norm's scale.
+
+        gathered: [seq, n_heads, d_head]; scale: [seq]; w_o: [n_heads, d_model, d_head].
+        """
         ids = torch.from_numpy(s.token_ids.astype(np.int64)).to(weights.device)
         by_token = torch.einsum("jm,hmd->hjd", self.model.logit_readers(ids) - self.mean, w_o)
         logits = torch.einsum("ihd,hjd->hij", gathered, by_token) * scale[:, None]
@@ -170,9 +176,9 @@ class CopyingRecorder:
         return raised_logits(weights, logits, torch.from_numpy(first).to(weights.device))
 
     def columns(self, n_destinations: int) -> dict[str, pa.Array]:
-        """Compute the columns of a row of `head_probe` for each layer and head, in their order.
+        """Compute the columns of `head_probe` about copying: one row for each layer and head, in that order.
 
-        copying: own/(own + all), which lies in [0, ½], drawn out to [-1, 1]; null where nothing is raised.
+        copying: own/(own + all), which is between 0 and ½, rescaled to [-1, 1]; null if no logit is raised.
         """
         attended, own, every = np.sum(list(self.found.values()), 0).reshape(3, -1)
         whole = own + every
@@ -181,9 +187,10 @@ class CopyingRecorder:
 
 
 def raised_logits(weights: Tensor, logits: Tensor, is_first: Tensor) -> Tensor:
-    """Compute what a head adds to the logits of the tokens it looks at, how much of it raises them, and how much it raises all tokens: [3, n_heads, seq].
+    """Compute, for each destination, three numbers of a head: [3, n_heads, seq].
 
-    weights, logits: [n_heads, seq (destination), seq (source)]; is_first: [seq], one place of each token, so that a token that repeats counts once.
+    They are what it adds to the logits of the tokens that it looks at, how much of this raises them, and how much it raises the logits of all tokens.
+    weights, logits: [n_heads, seq (destination), seq (source)]. is_first: [seq], true at one place of each token, so that a repeated token counts once.
     """
     up = logits.clamp_min(0)
     return torch.stack([(weights * logits).sum(-1), (weights * up).sum(-1), up[..., is_first].sum(-1)])

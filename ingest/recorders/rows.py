@@ -1,4 +1,4 @@
-"""Arrow tables out of what a sweep holds in memory: texts and places, triggers, statistics."""
+"""Arrow tables built from a sweep's data in memory: texts and their positions, triggers, statistics."""
 
 import json
 
@@ -54,9 +54,9 @@ def text_tables(documents: list[CutDocument], corpus_id: int) -> dict[str, pa.Ta
 
 
 def trigger_rows(keys: CpuKeys | TorchKeys, corpus_id: int, first: int, last: int) -> pa.Table:
-    """Build the rows of `trigger` whose position lies in [first, last); the rank is left to the merge (0 here).
+    """Build the rows of `trigger` whose position is in [first, last). Their rank is 0, since the merge ranks them.
 
-    Only those that may be among the first PRECEDING_RANKS bring the coefficients before them.
+    Only triggers that may be among the first PRECEDING_RANKS have preceding coefficients.
     """
     kept = keys.triggers()
     chosen = (kept.positions >= first) & (kept.positions < last) & (kept.positions != NOWHERE)
@@ -87,14 +87,14 @@ def is_leading(kept: KeyTriggers) -> np.ndarray:
 
 
 def lists(levels: np.ndarray, is_null: np.ndarray) -> pa.LargeListArray:
-    """Convert [n, PRECEDING] to lists without what is absent, null where told."""
+    """Convert levels [n, PRECEDING] to lists without absent levels; null where `is_null` is true."""
     is_there = (levels != ABSENT) & ~is_null[:, None]
     ends = is_there.sum(1).cumsum()
     return pa.LargeListArray.from_arrays(pa.array(np.concatenate([[0], ends])), pa.array(levels[is_there]), mask=pa.array(is_null))
 
 
 def statistics_rows(keys: CpuKeys | TorchKeys, corpus_id: int) -> pa.Table:
-    """Build the rows of `neuron_statistics` over one shard; none where no position of it counts."""
+    """Build the rows of `neuron_statistics` over one shard; none if no position of the shard counts."""
     s = keys.statistics()
     n_layers, d_ffn, bins = s.histogram.shape
     mean = s.total / max(1, s.n_positions)

@@ -1,4 +1,4 @@
-"""What one reading of a batch's coefficients gives, and that reading by torch's operations, on any device."""
+"""One scan of a batch's coefficients with torch's operations, on any device: moments, and cells that may be new triggers."""
 
 from collections.abc import Callable
 from functools import cache
@@ -10,11 +10,11 @@ from torch import Tensor
 from schema.terms import HISTOGRAM_BINS, histogram_edges
 
 COUNTED = 2**26
-"""Coefficients counted at once: some 30 bytes each are needed for a moment."""
+"""Coefficients counted at once; each takes some 30 bytes while they are counted."""
 
 
 class Moments(NamedTuple):
-    """Of one layer, [d_ffn] each; histogram [d_ffn, HISTOGRAM_BINS]."""
+    """Moments of the coefficients of one layer, [d_ffn] each; histogram: [d_ffn, HISTOGRAM_BINS]."""
 
     n_active: Tensor
     total: Tensor
@@ -32,9 +32,10 @@ class Moments(NamedTuple):
 
 
 class Triggers(NamedTuple):
-    """The k best of one layer, best first; the min tail follows the max tail, with its sign turned. [2 * d_ffn, k] each, levels [2 * d_ffn, k, PRECEDING].
+    """The k best triggers of each key of one layer, best first: [2 * d_ffn, k] each, levels [2 * d_ffn, k, PRECEDING].
 
-    contexts: [2 * d_ffn, k, 1], or [2 * d_ffn, k, 0] where they do not matter.
+    The keys of the max tail come first, then those of the min tail, with coefficients negated. contexts: [2 * d_ffn, k, 1], or [2 * d_ffn, k, 0] if they do
+    not matter.
     """
 
     best: Tensor
@@ -45,9 +46,10 @@ class Triggers(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Coefficients of one layer, x [rows, d_ffn], and each row's position_id, -1 where it does not count, and its place in its sequence, [rows].
+    """Rows of a batch at one layer.
 
-    counted: numbers of the rows that count, [n]. contexts: [rows, 1], or [rows, 0] where they do not matter.
+    x: coefficients, [rows, d_ffn]. positions: position_id of each row, -1 if the row does not count, [rows]. indices: place of each row in its sequence,
+    [rows]. counted: numbers of the rows that count, [n]. contexts: [rows, 1], or [rows, 0] if they do not matter.
     """
 
     x: Tensor
@@ -58,11 +60,14 @@ class Batch(NamedTuple):
 
 
 Cells = tuple[Tensor, Tensor]
-"""Row and key, [n] each."""
+"""Cells of a batch: row and key of each, [n] each."""
 
 
 def torch_scan(batch: Batch, moments: Moments, triggers: Triggers | None) -> tuple[Moments, Callable[[], Cells]]:
-    """Add a batch to the moments. Gives also what waits for the cells that are better than the k-th best of the triggers, if there are any to compare with."""
+    """Add a batch to the moments; return them, and a function that finds the cells better than the k-th best trigger of their key.
+
+    The function waits for the device. It finds no cells if there are no triggers to compare with.
+    """
     for rows in batch.counted.split(rows_at_once(batch.x)):
         if len(rows):
             moments = moments.and_also(compute_moments(batch.x[rows].float()))
@@ -104,7 +109,7 @@ def no_cells(batch: Batch) -> Cells:
 
 
 def better_cells(batch: Batch, triggers: Triggers, first_row: int, end_row: int) -> Cells:
-    """Find row and key of every cell among some rows that is better than its key's k-th best: larger, or as large at a smaller position."""
+    """Find row and key of every cell in some rows that is better than its key's k-th best: larger, or equal at a smaller position."""
     d_ffn, found = batch.x.shape[1], [no_cells(batch)]
     for first in range(first_row, end_row, rows_at_once(batch.x)):
         rows = slice(first, min(end_row, first + rows_at_once(batch.x)))

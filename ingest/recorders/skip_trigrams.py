@@ -1,8 +1,8 @@
-"""Skip-trigrams of a head: source … destination → out, from its QK and OV circuits over the vocabulary, and never from all triples.
+"""Skip-trigrams of a head: source … destination → out, from its QK and OV circuits over the vocabulary, without computing all triples.
 
-The score of a triple is f(source, destination)·g(source, out). Of one source, the triple of the i-th best destination and the j-th best out has i·j - 1
-before it, so that the k best of all triples lie among those with i·j ≤ k of the sources.
-Source: Elhage et al. 2021, one-layer attention-only transformers: skip-trigrams, and the bugs that come of the product.
+The score of a triple is f(source, destination)·g(source, out). For one source, the triple of the i-th best destination and the j-th best out has at least
+i·j - 1 triples before it. The k best of all triples are therefore among each source's triples with i·j ≤ k.
+Source: Elhage et al. 2021, one-layer attention-only transformers: skip-trigrams, and the bugs that result from the product.
 """
 
 import json
@@ -30,20 +30,23 @@ from schema.errors import AtlasError
 from schema.terms import HEAD_CIRCUITS, TAILS
 
 N_KEPT = 10
-"""Destinations and outs kept of each source."""
+"""Destinations and outs stored for each source."""
 
 N_LARGEST = 100
-"""Triples kept of each head and pair of tails."""
+"""Triples stored for each head and pair of tails."""
 
 CHUNK = 256
-"""Sources whose scores over the vocabulary are held at once."""
+"""Sources whose scores over the vocabulary are in memory at once."""
 
 SIGNS = dict(zip(TAILS, (1, -1), strict=True))
 COLUMNS = {"source": torch.int64, "destination": torch.int64, "out": torch.int64, "f": torch.float32, "g": torch.float32}
 
 
 class Largest:
-    """The N_LARGEST products, in modulus, of scores with the signs of two tails, of the sources so far, which come in their order."""
+    """The N_LARGEST triples so far whose two scores have the signs of two tails, by the modulus of the scores' product.
+
+    Sources are added in ascending order.
+    """
 
     def __init__(self, of_f: str, of_g: str, device: torch.device) -> None:
         self.ends = (("qk", of_f), ("ov", of_g))
@@ -51,7 +54,10 @@ class Largest:
         self.least = 0.0
 
     def add(self, sources: Tensor, scores: dict[str, Tensor], best: dict[tuple[str, str], Tensor]) -> None:
-        """Add triples of some sources. sources: [n]; scores: of each circuit, [n, m]; best: of each end the largest modulus in a source's scores, [n]."""
+        """Add the triples of some sources.
+
+        sources: [n]. scores: of each circuit, [n, m]. best: of each circuit and tail, the largest modulus among the scores of each source, [n].
+        """
         # no other source has a triple among the largest, and they are few
         rows = torch.nonzero(best[self.ends[0]] * best[self.ends[1]] > self.least)[:, 0]
         if not len(rows):
@@ -69,9 +75,9 @@ class Largest:
 
 
 def head_tables(circuits: TokenCircuits, layer: int, head: int, n_sources: int, progress: Callable[[float], None]) -> dict[str, pa.Table]:
-    """Compute the rows of `circuit_token`, `circuit_source` and `skip_trigram` of one head and its first sources.
+    """Compute the rows of `circuit_token`, `circuit_source` and `skip_trigram` of one head, for the first n_sources tokens as sources.
 
-    progress: called with the share done since.
+    progress: called with the share of the work done since the last call.
     """
     factors = {circuit: (rows[:n_sources], others) for circuit, (rows, others) in circuits.factors(head).items()}
     common, is_common = circuits.common, torch.zeros(len(circuits.counts), dtype=torch.float64, device=circuits.common.device)
@@ -132,7 +138,7 @@ def source_rows(of: dict[str, int], circuit: str, counts: np.ndarray, mean: Tens
 
 
 def trigram_rows(of: dict[str, int], tails: tuple[str, str], common: np.ndarray, found: dict[str, Tensor]) -> pa.Table:
-    """Build the rows of `skip_trigram` of two tails. found: destinations and outs are places in `common`."""
+    """Build the rows of `skip_trigram` for a pair of tails. found: columns of the triples; destinations and outs are indices into `common`."""
     rows, n = {name: x.cpu().numpy() for name, x in found.items()}, len(found["f"])
     return pa.table(
         {
@@ -148,7 +154,7 @@ def trigram_rows(of: dict[str, int], tails: tuple[str, str], common: np.ndarray,
 
 
 PROBED = 4
-"""Blocks of sources that a dry run looks at: the first ones fill the lists."""
+"""Chunks of sources that a dry run computes; the lists fill up in the first ones."""
 
 
 class SkipTrigram(Work):
@@ -198,13 +204,13 @@ class SkipTrigram(Work):
                 yield Plan(settings, [1] * basis.model.n_heads, "heads", jobs)
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """Count the rows, at most: fewer where a text has few tokens often."""
+        """Return an upper bound on the rows: there are fewer if few tokens are frequent in the text."""
         heads, n = len(layers_of(probe.request)) * probe.model.n_heads, n_tokens(probe.model)
         rows = heads * len(HEAD_CIRCUITS) * n
         return {"circuit_token": rows * min(N_KEPT, n), "circuit_source": rows, "skip_trigram": heads * len(TAILS) ** 2 * N_LARGEST}
 
     def seconds(self, probe: CostSample) -> float:
-        """Estimate the time, at most: less where a text has few tokens often."""
+        """Estimate an upper bound on the time: it is less if few tokens are frequent in the text."""
         layers, found, n = layers_of(probe.request), [], n_tokens(probe.model)
         distances = Distances(read_context(probe.model, probe.request.context))
         circuits = measure_seconds(lambda: found.append(token_circuits(probe.model, layers[0], np.zeros(n, np.int64), 0, distances)))
@@ -218,7 +224,7 @@ def layers_of(request: Request) -> list[int]:
 
 
 def check_seen(con: duckdb.DuckDBPyConnection, layer: int, least: int) -> None:
-    """Raise AtlasError where the atlas has a layer's skip-trigrams with another filter."""
+    """Raise AtlasError if the atlas has a layer's skip-trigrams with another least count of tokens."""
     for run_id, settings in con.execute("SELECT r.run_id, r.settings FROM run AS r WHERE r.kind = 'skip_trigram'").fetchall():
         of = json.loads(settings)
         if of["layer"] == layer and of.get("seen") != least:

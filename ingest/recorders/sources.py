@@ -1,6 +1,7 @@
-"""Where the heads of a layer look from sampled positions, and what each source brings to what they write (Elhage et al. 2021, value-weighted attention).
+"""Sources that the heads of a layer look at from sampled positions, and their parts in the heads' output (Elhage et al. 2021, value-weighted attention).
 
-Sources are kept by what they move, a·‖W_O·v‖: a weight alone says nothing of the value behind it, and index 0 has much weight and small values.
+Sources are selected by what they move, a·‖W_O·v‖, where a is the attention weight: a weight alone says nothing about the value behind it, and index 0 has
+large weights and small values.
 """
 
 from collections.abc import Iterator
@@ -16,17 +17,18 @@ from ingest.model.ranking import top_k
 from ingest.recorders.value_norms import lengths, products
 
 N_SOURCES = 8
-"""Sources kept of each row."""
+"""Sources stored for each head and destination."""
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The rows of one layer's heads at n positions, float32.
+    """Attention of one layer's heads at n positions, float32.
 
-    Of the kept sources, largest moved first, [n, n_heads, N_SOURCES], behind the last of a short row index -1 and zeros: index, int64; weight; value_norm,
-    ‖v‖; moved, weight·‖W_O·v‖ with what follows the projection; weighted, weight·v, with d_head numbers each.
-    Of the whole rows, [n, n_heads]: entropy in nats; the weights at index 0, at the position itself and at the one before it (0 at index 0);
-    moved_total; gathered, the sum of all weighted values, with d_head numbers each.
+    Fields about the stored sources are [n, n_heads, N_SOURCES], in descending order of `moved`; places left over have index -1 and zeros.
+    index: int64. weight: attention weight. value_norm: ‖v‖. moved: weight·‖W_O·v‖, with the norm or multiplier that follows. weighted: weight·v, with a
+    further dimension d_head.
+    Fields about all sources together are [n, n_heads]. entropy: in nats. first, itself, previous: weight at index 0, at the position itself and at the
+    position before it (0 at index 0). moved_total: the sum of `moved`. gathered: the sum of weight·v, with a further dimension d_head.
     """
 
     index: Tensor
@@ -43,9 +45,10 @@ class Sources:
 
 
 def sources(model: Model, layer: int, context: Tensor, indices: list[np.ndarray], attn_scale: Tensor) -> Sources:
-    """Find the sources of the destinations of some sequences.
+    """Find the sources of all destinations in some sequences.
 
-    context: their resid_pre, [sequences, seq, d_model]; indices: of each, ascending; attn_scale: [n].
+    context: resid_pre of the sequences, [sequences, seq, d_model]. indices: the destinations in each sequence, ascending. attn_scale: of each destination,
+    [n].
     """
     of_heads = products(model, layer)
 

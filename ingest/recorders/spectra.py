@@ -1,7 +1,7 @@
 """Eigenvalues of a head's circuits, and the ratio that tells copying from its opposite.
 
-The matrices have a side of d_vocab or d_model, and rank d_head: λ(AB) = λ(BA), so that products of the size d_head × d_head have all eigenvalues
-that are not zero. Source: Elhage et al. 2021, "copying heads" and its eigenvalue summary Σλ/Σ|λ|.
+The circuits' matrices have a side of d_vocab or d_model, and rank d_head. Since λ(AB) = λ(BA), products of size d_head × d_head have all of their
+eigenvalues that are not zero. Source: Elhage et al. 2021, "copying heads" and its eigenvalue summary Σλ/Σ|λ|.
 """
 
 import numpy as np
@@ -14,19 +14,19 @@ from ingest.model.token_states import TokenStates
 
 
 def eigenvalues(products: Tensor) -> np.ndarray:
-    """Compute the eigenvalues of products [..., d_head, d_head] float64, by falling modulus, then falling real part: [..., d_head] complex."""
+    """Compute the eigenvalues of products [..., d_head, d_head] float64, by descending modulus, then descending real part: [..., d_head] complex."""
     found = np.linalg.eigvals(products.cpu().numpy()).astype(np.complex128)
     return np.take_along_axis(found, np.lexsort((-found.imag, -found.real, -np.abs(found))), axis=-1)
 
 
 def ratio(found: np.ndarray) -> np.ndarray:
-    """Compute Σ Re λ / Σ |λ|, [..., d_head] to [...] in [-1, 1]; 0 where all are 0."""
+    """Compute Σ Re λ / Σ |λ|, [..., d_head] to [...] in [-1, 1]; 0 if all eigenvalues are 0."""
     total = np.abs(found).sum(-1)
     return np.divide(found.real.sum(-1), total, out=np.zeros_like(total), where=total > 0)
 
 
 def spectra(heads: FoldedHeads, states: TokenStates, layer: int) -> dict[str, np.ndarray]:
-    """Compute the eigenvalues of every head, [n_heads, d_head], by the words of `head_eigenvalue.spectrum`; and `uncentred`, which is not kept."""
+    """Compute the eigenvalues of every head, [n_heads, d_head], for each value of `head_eigenvalue.spectrum`, and for `uncentred`, which is not stored."""
     w_q, w_k, w_v, w_o = (w.double() for w in (heads.w_q, heads.w_k, heads.w_v, heads.w_o))
     own = states.source_kind(layer)
     return {
@@ -55,7 +55,7 @@ def eigenvalue_rows(layer: int, found: dict[str, np.ndarray]) -> pa.Table:
 
 
 def own_first_shares(heads: FoldedHeads, states: TokenStates, layer: int, n: int) -> np.ndarray:
-    """Share of n tokens spread over the vocabulary whose own logit each head's W_OV raises most: [n_heads]."""
+    """Compute, for each head, the share of n tokens spread over the vocabulary whose own logit W_OV raises more than any other: [n_heads]."""
     sources = states.sources(layer)
     tokens = torch.linspace(0, len(sources) - 1, min(n, len(sources)), device=sources.device).round().long()
     moved = [sources[tokens] @ w_v.T for w_v in heads.w_v]

@@ -1,7 +1,7 @@
-"""A linear map after which squared distances are a parse tree's distances, or squared lengths its depths.
+"""A linear map of states after which squared distances are those of a parse tree, or squared lengths are its depths.
 
-Source: Hewitt and Manning 2019, "A Structural Probe for Finding Syntax in Word Representations", sections 2 and 3: L1 loss, the sum over pairs over the
-squared length of the sentence, batches of 20 sentences, Adam, a tenth of the rate whenever the loss of what is held out has not fallen.
+Source: Hewitt and Manning 2019, "A Structural Probe for Finding Syntax in Word Representations", sections 2 and 3: L1 loss, summed over pairs and divided by
+the squared length of the sentence; batches of 20 sentences; Adam, with a tenth of the rate whenever the loss on held-out sentences has not fallen.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,19 +13,19 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 BATCH = 20
-"""Sentences."""
+"""Sentences in a batch."""
 HELD_OUT = 0.1
-"""Of the sentences to learn from: the probe is the one with the least loss on these."""
+"""Share of the sentences to learn from that is held out. The probe chosen is the one with the least loss on these sentences."""
 RATE = 3e-3
 LEAST_RATE = 1e-6
 ROUNDS = 60
 STEPS = 50
-"""Of a round, at least: of few sentences a round goes through all several times, before what is held out is looked at."""
+"""Fewest steps in a round: with few sentences, a round goes through all of them several times before the held-out loss is computed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sentences:
-    """States and what to learn of them, padded: states [n, longest, d_model], gold [n, longest] or [n, longest, longest], lengths [n]."""
+    """States of sentences and the targets to learn from them, padded: states [n, longest, d_model], gold [n, longest] or [n, longest, longest], lengths [n]."""
 
     states: Tensor
     gold: Tensor
@@ -33,7 +33,7 @@ class Sentences:
 
 
 def squared_distances(x: Tensor) -> Tensor:
-    """Compute the squared distances of every two words, [n, longest, rank] to [n, longest, longest]."""
+    """Compute the squared distances between all words of a sentence, [n, longest, rank] to [n, longest, longest]."""
     squares = x.square().sum(-1)
     return (squares[:, :, None] + squares[:, None] - 2 * x @ x.mT).clamp_min(0)
 
@@ -47,7 +47,7 @@ SQUARED: dict[str, Callable[[Tensor], Tensor]] = {"distance": squared_distances,
 
 
 def loss(weights: Tensor, of: Sentences, target: str) -> Tensor:
-    """Average over sentences the mean error of a pair of words, or of a word; weights: [rank, d_model]."""
+    """Compute the mean over sentences of the mean error per pair of words (distance) or per word (depth). weights: [rank, d_model]."""
     there = torch.arange(of.states.shape[1]) < of.lengths[:, None]
     there = there[:, :, None] & there[:, None] if target == "distance" else there
     errors = (SQUARED[target](of.states @ weights.T) - of.gold).abs() * there
@@ -69,7 +69,7 @@ def stack_sentences(states: Sequence[np.ndarray], gold: Sequence[np.ndarray]) ->
 
 
 def fit_probe(states: Sequence[np.ndarray], gold: Sequence[np.ndarray], target: str, rank: int, seed: int) -> tuple[np.ndarray, int]:
-    """Fit the map, [rank, d_model] float32, and count how often the sentences were gone through.
+    """Fit the map; return its weights, [rank, d_model] float32, and the number of passes over the sentences.
 
     states: of each sentence, [n, d_model] float32; gold: its distances [n, n], or depths [n]; target: 'distance' or 'depth'.
     """
@@ -113,7 +113,7 @@ def predict_squares(weights: np.ndarray, states: np.ndarray, target: str) -> np.
 
 
 def timed_step(states: Sequence[np.ndarray], rank: int) -> Callable[[], None]:
-    """Make a call on one batch of sentences, to time what a step takes."""
+    """Make a function that computes the loss and its gradient on one batch of sentences, to time a step."""
     n = len(states[0])
     batch = stack_sentences(states, [np.ones((n, n))] * len(states))
     weights = torch.ones(rank, states[0].shape[1], requires_grad=True)

@@ -1,4 +1,4 @@
-"""Rows of a suite's sentences, from what their documents say, and what the model does with those of one paradigm."""
+"""Rows of a suite's sentences, from the metadata of their documents, and rows of the model's response to the sentences of one paradigm."""
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -56,7 +56,7 @@ def item_rows(documents: list[CutDocument]) -> Tables:
 
 
 def term_rows(documents: list[CutDocument], corpus_id: int) -> Tables:
-    """Build the rows of `test_term`: the formulas of a paradigm, which all of its items have."""
+    """Build the rows of `test_term`: the formulas of a paradigm, which all of its items share."""
     suite, paradigm = paradigm_of(documents[0])
     rows = [
         {
@@ -72,7 +72,10 @@ def term_rows(documents: list[CutDocument], corpus_id: int) -> Tables:
 
 
 def region_tokens(d: CutDocument) -> dict[str, list[int]]:
-    """Map each region that has tokens to the position_ids of those whose first character that is no white space lies in it, ascending."""
+    """Map each region that has tokens to their position_ids, ascending.
+
+    A token belongs to the region with the token's first character that is not white space.
+    """
     (s,), text = d.sequences, d.document.text
     pieces = [text[start:end] for start, end in zip(s.char_starts, s.char_ends, strict=True)]
     # BOS covers nothing
@@ -90,7 +93,7 @@ def spans_of(d: CutDocument) -> dict[str, list[int]]:
 
 
 def ends(documents: list[CutDocument], region: str | None = None) -> list[int]:
-    """Find where the sentences of an item are compared: the last position of a region that all have, else of each sentence."""
+    """Find the positions where the sentences of an item are compared: the last of `region` if all have it, else the last of each sentence."""
     found = [region_tokens(d).get(region or "") for d in documents]
     if all(found):
         return [tokens[-1] for tokens in found if tokens]
@@ -116,7 +119,10 @@ def contrast_pairs(model: Model, value_norms: Tensor, documents: list[CutDocumen
 
 
 def measure_divergence(model: Model, documents: list[CutDocument], batch_tokens: int, progress: Progress) -> Tables:
-    """Compute the rows of `test_divergence` over the perturbed texts of one paradigm: of each from its original, the first sentence of its item."""
+    """Compute the rows of `test_divergence` for one paradigm.
+
+    They have the divergence of each perturbed text from its original, which is the first sentence of its item.
+    """
     rows = []
     for items in batched_items(documents, batch_tokens):
         places = [ends(item) for item in items]
@@ -130,7 +136,7 @@ def measure_divergence(model: Model, documents: list[CutDocument], batch_tokens:
 
 
 def read_items(model: Model, heard: SignedNorms | LastPredictions, items: list[list[CutDocument]], places: list[list[int]], progress: Progress) -> None:
-    """Make one forward pass over the sentences of some items, each up to where it is compared."""
+    """Run one forward pass over the sentences of some items, each up to the position where it is compared."""
     sample = np.unique(np.concatenate(places))
     sequences = tuple(sorted((cut_after_sample(s, sample) for item in items for d in item for s in d.sequences), key=lambda s: -len(s.token_ids)))
     list(read_batch(model, [(heard, sample)], sequences))
@@ -138,7 +144,7 @@ def read_items(model: Model, heard: SignedNorms | LastPredictions, items: list[l
 
 
 def batched_items(documents: list[CutDocument], batch_tokens: int) -> Iterator[list[list[CutDocument]]]:
-    """Yield items together, at most batch_tokens tokens, padding included, and at least one item."""
+    """Yield groups of items. A group has at most batch_tokens tokens, padding included, but at least one item."""
     some: list[list[CutDocument]] = []
     n = longest = 0
     for item in items_of(documents):
@@ -152,7 +158,7 @@ def batched_items(documents: list[CutDocument], batch_tokens: int) -> Iterator[l
 
 
 def items_of(documents: list[CutDocument]) -> Iterator[list[CutDocument]]:
-    """Group the sentences by item; those of one item stand together."""
+    """Group the sentences by item; sentences of one item are consecutive."""
     return (list(same) for _, same in groupby(documents, key=lambda d: d.document.metadata["item"]))
 
 

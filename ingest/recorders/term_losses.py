@@ -1,8 +1,8 @@
-"""How well a model of attention alone predicts with paths through few of its heads (Elhage et al. 2021, term importance analysis).
+"""Loss of an attention-only model when it predicts with paths through few of its heads (Elhage et al. 2021, term importance analysis).
 
-Attention patterns are held as the model has them. Run 0 adds nothing of any head to the stream, run n what heads wrote in run n - 1: so in run n predictions
-come from paths through at most n heads, and with as many as there are layers from all. Norms are computed anew from what is in the stream, and what a layer
-adds beside its heads, its bias, is there in every run.
+Attention patterns are frozen at those of the model. Run 0 adds no head's output to the stream; run n adds what the heads wrote in run n - 1. In run n,
+predictions therefore come from paths through at most n heads, and from all paths if n is the number of layers. Norms are computed anew from the stream of
+each run, and each layer's bias, which it adds beside its heads, is there in every run.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,7 +43,7 @@ def writes_by_ffn(model: Model) -> int | None:
 
 
 def attention_update(model: Model, layer: int, heads: Tensor) -> Tensor:
-    """Compute what attention adds to the stream where its heads write `heads` together, [1, seq, d_model]."""
+    """Compute what attention adds to the stream if its heads together write `heads`, [1, seq, d_model]."""
     bias, after = layer_heads(model, layer).b_o, model.architecture.attention.after_norm
     found = heads if bias is None else heads + bias
     normed: Tensor = found if after is None else in_float32(model.layer_module(layer, after), model.device)(found)
@@ -51,7 +51,7 @@ def attention_update(model: Model, layer: int, heads: Tensor) -> Tensor:
 
 
 def streams(model: Model, embedded: Tensor, heads: Sequence[Tensor]) -> list[Tensor]:
-    """Compute the states that enter each block, and the last, where the heads of each layer write `heads`."""
+    """Compute the states that enter each block, and the last state, if the heads of each layer write `heads`."""
     found = [embedded]
     for layer, written in enumerate(heads):
         found.append(found[-1] + attention_update(model, layer, written))
@@ -59,7 +59,7 @@ def streams(model: Model, embedded: Tensor, heads: Sequence[Tensor]) -> list[Ten
 
 
 def terms(model: Model, contexts: Sequence[Tensor]) -> Iterator[tuple[Term, Tensor]]:
-    """Yield every term and the last states that it gives one sequence, [seq, d_model].
+    """Yield every term with the last states that it gives for one sequence, [seq, d_model].
 
     contexts: the model's own resid_pre of each layer, [1, seq, d_model].
     """
@@ -79,7 +79,7 @@ def terms(model: Model, contexts: Sequence[Tensor]) -> Iterator[tuple[Term, Tens
 
 
 class TermRecorder:
-    """Losses of each term, summed over the predictions of each sequence. found: sequence_id → term → nats."""
+    """Recorder of the loss of each term, summed over the predictions of each sequence. found: sequence_id → term → nats."""
 
     sites = frozenset({CONTEXT})
 
@@ -102,14 +102,14 @@ class TermRecorder:
 
 
 def loss(model: Model, states: Tensor, token_ids: np.ndarray) -> float:
-    """Sum the loss of the tokens behind the first, from the states [seq, d_model], in nats."""
+    """Sum the loss, in nats, of all tokens after the first, predicted from the states [seq, d_model]."""
     log_probs = model.lens(states[:-1]).log_softmax(-1)
     following = torch.from_numpy(token_ids[1:].astype(np.int64)).to(log_probs.device)
     return -float(log_probs.gather(1, following[:, None]).sum(dtype=torch.float64))
 
 
 def term_rows(model: Model, corpus_id: int, sequences: Sequence[TokenSequence], counts: np.ndarray, batch_tokens: int, progress: Progress) -> pa.Table:
-    """Compute the rows of `term_loss`. sequences: of two tokens at least; counts: how often each token is predicted in the whole corpus, [d_vocab]."""
+    """Compute the rows of `term_loss`. sequences: of at least two tokens each; counts: how often each token is predicted in the whole corpus, [d_vocab]."""
     of_terms, of_model = TermRecorder(model), LossRecorder(model)
     for batch in batches(sequences, batch_tokens):
         for part in read_batch(model, [(of_terms, None), (of_model, None)], batch):
@@ -141,10 +141,10 @@ class TermLoss(Work):
     """Plans and costs of the pass `term_loss`."""
 
     def check_model(self, request: Request, model: Model) -> None:
-        """Raise AtlasError for a model whose FFNs write.
+        """Raise AtlasError for a model with an FFN that writes to the stream.
 
-        An FFN is no sum over paths: held as it is, it would bring to the direct path what heads had told it, and with less in the stream before it, it
-        would do what it never does.
+        An FFN is not a sum over paths. With its output frozen, it would add to the direct path what it has read from heads. Computed anew from a stream
+        with less in it, it would respond to input that it never gets in the model.
         """
         if (layer := writes_by_ffn(model)) is not None:
             raise AtlasError(
@@ -169,7 +169,7 @@ class TermLoss(Work):
         yield Plan(settings, [min(N_SEQUENCES, text.seen.n_sequences)], "sequences", jobs, text.corpus_id)
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """Count the rows: the unigram, the model, paths of each length, and two of each layer."""
+        """Count the rows: the unigram, the model, paths of each length, and two rows for each layer."""
         return {"term_loss": 3 * probe.model.n_layers + 3 if probe.seen else 0}
 
     def seconds(self, probe: CostSample) -> float:
@@ -182,7 +182,10 @@ class TermLoss(Work):
 
 
 def draw_sample(text: Text, seed: int, d_vocab: int) -> tuple[list[TokenSequence], np.ndarray]:
-    """Draw the sample's sequences, those of one token left out, and count how often each token is predicted in the whole text, [d_vocab]; in one pass."""
+    """Draw the sample's sequences, without those of one token, and count how often each token is predicted in the whole text, [d_vocab].
+
+    Both are done in one pass over the text.
+    """
     counts = np.zeros(d_vocab, np.int64)
 
     def count_tokens() -> Iterable[TokenSequence]:

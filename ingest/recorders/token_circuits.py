@@ -1,4 +1,4 @@
-"""What the heads of a layer make of tokens: factors of their QK and OV circuits over the vocabulary.
+"""Factors of the QK and OV circuits of a layer's heads over the vocabulary.
 
 Source: Elhage et al. 2021, one-layer attention-only transformers.
 """
@@ -19,36 +19,38 @@ from ingest.recorders.distances import Distances, averaged_rotation
 
 @dataclass(frozen=True, eq=False)
 class TokenCircuits:
-    """They take four times the memory of the embedding."""
+    """Factors of a layer's QK and OV circuits over the vocabulary. They take four times the memory of the embedding."""
 
     counts: np.ndarray
     """How often the text has each token, [n_tokens] int64."""
     common: Tensor
-    """Tokens that the text has often enough, [m] ascending."""
+    """Tokens that are frequent enough in the text, [m] ascending."""
     queries: Tensor
-    """[n_heads, n_tokens, d_head]"""
+    """Queries of every token, unrotated, [n_heads, n_tokens, d_head]."""
     keys: Tensor
-    """The same, times the score scale, turned back by RoPE's mean over distances, and less their mean over the tokens of the text; no soft-cap is in them."""
+    """Keys of every token, [n_heads, n_tokens, d_head]: less their mean over the tokens of the text, times the score scale, and rotated back by RoPE's mean
+    over distances. A soft-cap is not part of them."""
     sources: Tensor
-    """X̂, [n_tokens, d_model]"""
+    """X̂: states of every token, over their scale in the norm before attention, [n_tokens, d_model]."""
     readers: Tensor
-    """Û, [n_tokens, d_model]"""
+    """Û: the reader of every token's logit (`Model.logit_readers`), [n_tokens, d_model]."""
     w_v: Tensor
-    """[n_heads, d_head, d_model], folded as the next."""
+    """Folded value matrix of each head, [n_heads, d_head, d_model]."""
     w_o: Tensor
-    """[n_heads, d_model, d_head]"""
+    """Folded output matrix of each head, [n_heads, d_model, d_head]."""
 
     def factors(self, head: int) -> dict[str, tuple[Tensor, Tensor]]:
-        """Map each circuit to the factors of its scores, [n_tokens, d_head] each: rows for sources, and for destinations or outs."""
+        """Map each circuit to the two factors of its scores, [n_tokens, d_head] each: one for sources, and one for destinations (qk) or outs (ov)."""
         return {"qk": (self.keys[head], self.queries[head]), "ov": (self.sources @ self.w_v[head].T, self.readers @ self.w_o[head])}
 
 
 def token_circuits(model: Model, layer: int, counts: np.ndarray, least: int, distances: Distances | None) -> TokenCircuits:
     """Compute the factors of the QK and OV circuits of a layer's heads over the vocabulary.
 
-    Queries have their bias, and so the pull that it gives each source. What a head writes wherever it looks does not tell sources apart, and is left out.
-    counts: how often the text has each token, [n_tokens]; where it has none, all weigh the same. least: how often it has a common one.
-    distances: what RoPE is averaged over; None without RoPE. A soft-cap (Gemma-2) bends each score by its own size, so that none of it factorises.
+    Queries include their bias, and with it the pull that the bias gives each source. The part of a head's output that is the same wherever the head looks
+    does not tell sources apart, and is left out. A soft-cap (Gemma-2) is left out too: it depends on the size of each score, so it does not factorise.
+    counts: how often the text has each token, [n_tokens]; if all counts are 0, all tokens have the same weight. least: the count from which a token is
+    common. distances: RoPE is averaged over them; None without RoPE.
     """
     attention, states = model.architecture.attention, states_before(model, layer)
     heads, read = folded_heads(model, layer), attention_input(model, layer, states)
@@ -72,7 +74,7 @@ def token_circuits(model: Model, layer: int, counts: np.ndarray, least: int, dis
 
 
 def spread(rows: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute mean and std of rows·othersᵀ along the others: [n, d_head] and [m, d_head] to [n] float64 each, and never a matrix of n × m."""
+    """Compute mean and std of rows·othersᵀ along the others: [n, d_head] and [m, d_head] to [n] float64 each, without an n × m matrix."""
     rows, others = rows.double(), others.double()
     mean = others.mean(0)
     covariance = (others - mean).T @ (others - mean) / len(others)

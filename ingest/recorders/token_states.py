@@ -30,10 +30,10 @@ LAYER_GEOMETRY = pa.schema({"corpus_id": pa.int32(), "layer": pa.int16(), "site"
 
 
 def geometry_rows(corpus_id: int, states: np.ndarray, token_of: np.ndarray, units: np.ndarray, counts: np.ndarray) -> pa.Table:
-    """Build the rows of `layer_geometry`, of the first layer's resid_pre, then of each layer's resid_post.
+    """Build the rows of `layer_geometry`: one for the first layer's resid_pre, then one for each layer's resid_post.
 
-    states: [places, n, d_model] of the tokens [n]; units: the sum of each frequent token's states of length 1, [places, tokens, d_model]; counts [tokens]: how
-    many each sum is of.
+    states: [places, n, d_model]. token_of: the token of each state, [n]. units: the sum of each frequent token's states, each normalised to length 1,
+    [places, tokens, d_model]. counts: the number of states in each sum, [tokens].
     """
     places = [(0, "resid_pre"), *((layer, "resid_post") for layer in range(len(states) - 1))]
     rows = [{"corpus_id": corpus_id, "layer": layer, "site": site, **geometry(states[i], token_of, units[i], counts)} for i, (layer, site) in enumerate(places)]
@@ -41,7 +41,7 @@ def geometry_rows(corpus_id: int, states: np.ndarray, token_of: np.ndarray, unit
 
 
 def geometry(states: np.ndarray, token_of: np.ndarray, units: np.ndarray, counts: np.ndarray) -> dict[str, object]:
-    """Compute what a row says of one place. states: [n, d_model]; token_of: [n]; units: [tokens, d_model]; counts: [tokens]; as in `geometry_rows`."""
+    """Compute the measures of one place. states: [n, d_model]; token_of: [n]; units: [tokens, d_model]; counts: [tokens]; as in `geometry_rows`."""
     unit = states / np.linalg.norm(states, axis=1, keepdims=True).clip(1e-30)
     is_pair = np.triu(token_of[:, None] != token_of[None, :], 1)
     n_pairs = int(is_pair.sum())
@@ -63,24 +63,27 @@ def geometry(states: np.ndarray, token_of: np.ndarray, units: np.ndarray, counts
 
 
 LEAST = 20
-"""Occurrences of a token that its mean is taken over."""
+"""Fewest occurrences of a token whose mean state is taken."""
 MOST_TOKENS = 1000
 N_STATES = 1000
-"""Positions whose states are held in every layer, to compare them two by two."""
+"""Positions whose states are recorded in every layer, to compare them in pairs."""
 N_LAYERS = 4
-"""Layers whose mean states are kept, spread evenly from the first to the last."""
+"""Layers whose mean states are stored, spread evenly from the first to the last."""
 
 
 @dataclass(frozen=True, eq=False)
 class StateSelection:
-    """token_ids [n]: frequent ones, ascending. position_ids [m]: of the states that are held, ascending. Neither is at index 0."""
+    """Tokens and positions whose states are recorded; index 0 counts for neither.
+
+    token_ids: the frequent tokens, ascending, [n]. position_ids: the sampled positions, ascending, [m].
+    """
 
     token_ids: np.ndarray
     position_ids: np.ndarray
 
 
 class StateRecorder:
-    """Sums of states by token, and the states of some positions. Places are the first layer's resid_pre, then resid_post of each layer."""
+    """Recorder of sums of states by token, and of the states at some positions. Places are the first layer's resid_pre, then resid_post of each layer."""
 
     sites = frozenset({"resid_pre", "resid_post"})
 
@@ -98,7 +101,7 @@ class StateRecorder:
         self.rows, self.tokens, self.held, self.places = (np.zeros(0, np.int64) for _ in range(4))
 
     def begin(self, batch: Batch) -> None:
-        """Find the rows of frequent tokens with the token of each, and the rows that are held with the place of each."""
+        """Find the rows of frequent tokens, with the index of each row's token, and the rows of sampled positions, with the index of each position."""
         self.sequence_ids = tuple(s.sequence_id for s in batch.sequences)
         # of a batch that ran out of memory its parts leave out the layers that the whole had come to
         self.n_before = self.n_added.get(self.sequence_ids[0], 0)
@@ -119,13 +122,13 @@ class StateRecorder:
         self.n_added.update((i, layer + 1) for i in self.sequence_ids)
 
     def add(self, place: int, states: Tensor) -> None:
-        """Add the frequent tokens' states, at length 1, to their sums; keep the states that are held."""
+        """Add the frequent tokens' states, normalised to length 1, to their sums, and store the states at the sampled positions."""
         self.units[place].index_add_(0, torch.from_numpy(self.tokens), normalize(take_rows(states, self.rows), dim=1))
         self.states[place, torch.from_numpy(self.places)] = take_rows(states, self.held)
 
 
 def take_rows(states: Tensor, rows: np.ndarray) -> Tensor:
-    """Take some rows, float32, on the processor."""
+    """Select some rows of the states, as float32 on the CPU."""
     return states[torch.from_numpy(rows).to(states.device)].float().cpu()
 
 
@@ -139,14 +142,14 @@ def tokens_of(batch: Batch) -> np.ndarray:
 
 
 def find_wanted(wanted: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Find the rows of what is given that are wanted, and the place of each among the wanted, which ascend; wanted are not negative."""
+    """Find the rows of `given` that are in `wanted`, and the place of each in `wanted`. wanted: ascending, not negative."""
     places = np.searchsorted(wanted, given)
     rows = np.flatnonzero(np.append(wanted, -2)[places.clip(max=len(wanted))] == given)
     return rows, places[rows]
 
 
 def kept_layers(n_layers: int) -> list[int]:
-    """Choose N_LAYERS of the layers, from the first to the last."""
+    """Choose N_LAYERS of the layers, spread evenly from the first to the last."""
     return sorted({round(i * (n_layers - 1) / (N_LAYERS - 1)) for i in range(N_LAYERS)})
 
 
@@ -210,7 +213,7 @@ class TokenState(Work):
         yield Plan(settings, [n], "sequences", jobs, text.corpus_id)
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """Count the rows; those of token_state at most: few texts hold so many frequent tokens."""
+        """Count the rows; those of `token_state` are an upper bound, since few texts have so many frequent tokens."""
         if probe.seen is None:
             return {"token_state": 0, "layer_geometry": 0}
         n = min(MOST_TOKENS, min(probe.seen.n_positions, N_POSITIONS) // LEAST)
@@ -225,17 +228,17 @@ class TokenState(Work):
         return each * n_sequences(probe.seen.n_positions, probe.seen.n_sequences)
 
     def n_bytes(self, probe: CostSample) -> int:
-        """Count the bytes of the sums by token, and of the states that are held, in every layer."""
+        """Count the bytes of the sums by token, and of the states at the sampled positions, in every layer."""
         return ((MOST_TOKENS + N_STATES) * (probe.model.n_layers + 1) * 4 + N_LAYERS * MOST_TOKENS * 8) * probe.model.d_model
 
 
 def n_sequences(n_positions: int, n_sequences: int) -> int:
-    """Compute how many sequences of a text are about N_POSITIONS."""
+    """Compute how many sequences of a text have about N_POSITIONS positions together."""
     return max(1, min(n_sequences, n_sequences * N_POSITIONS // max(n_positions, 1)))
 
 
 def is_text(basis: Basis) -> np.ndarray:
-    """Mark the rows of the vocabulary that are text, and none beyond it: [at least d_vocab]."""
+    """Mark the tokens that are text, [at least d_vocab]; rows beyond the vocabulary are not marked."""
     found = np.zeros(max(basis.model.d_vocab, basis.model.n_embeddings), bool)
     ids = basis.con.execute("SELECT k.token_id FROM token AS k WHERE NOT k.is_special").fetchnumpy()["token_id"]
     found[np.asarray(ids, np.int64)] = True

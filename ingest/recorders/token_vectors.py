@@ -1,6 +1,6 @@
 """The rows of the embedding matrices as word vectors: each token's vector, and the tokens near it by centred cosine.
 
-Source: Mikolov et al. 2013, word vectors by cosine; Mu and Viswanath 2018: vectors share a mean, which is taken off first.
+Source: Mikolov et al. 2013, word vectors by cosine; Mu and Viswanath 2018: vectors share a mean, which is subtracted first.
 """
 
 from collections.abc import Iterable
@@ -22,12 +22,16 @@ from ingest.workers.worker import Progress, Tables, Worker
 
 N_NEIGHBOURS = 20
 CHUNK = 256
-"""Tokens whose cosines to all others are held at once."""
+"""Tokens whose cosines to all others are in memory at once."""
 
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """The tokens [n] that have a vector, ascending; their vectors [n, d_model] float32, the mean [d_model], and each less the mean, of length 1."""
+    """Word vectors of one embedding matrix.
+
+    token_ids: the tokens that have a vector, ascending, [n]. vectors: [n, d_model] float32. mean: of the vectors, [d_model].
+    unit: each vector less the mean, normalised to length 1, [n, d_model].
+    """
 
     name: str
     token_ids: np.ndarray
@@ -37,7 +41,10 @@ class Space:
 
 
 def space_of(model: Model, name: str, token_ids: np.ndarray) -> Space:
-    """Build the space of a name in terms.TOKEN_SPACES. token_ids [n] that are text, ascending; those that the space has no row of are left out."""
+    """Build the space with a name in terms.TOKEN_SPACES.
+
+    token_ids: the tokens that are text, ascending, [n]; tokens without a row in the space are left out.
+    """
     n_rows = model.n_embeddings if name == "input" else model.d_vocab
     ids = token_ids[token_ids < n_rows]
     index = torch.from_numpy(ids.astype(np.int64))
@@ -75,7 +82,10 @@ def vector_tables(space: Space, part: slice) -> dict[str, pa.Table]:
 
 
 def find_neighbours(space: Space, part: slice) -> tuple[Tensor, Tensor]:
-    """Find the N_NEIGHBOURS others with the largest centred cosine to each of some tokens: cosines and rows of the space, [n of the part, k]."""
+    """Find, for each token of a part, the N_NEIGHBOURS other tokens with the largest centred cosine.
+
+    Returns cosines and rows of the space, [n of the part, k] each.
+    """
     first, k = part.start, min(N_NEIGHBOURS, len(space.token_ids) - 1)
     found = []
     for start in range(first, min(part.stop, len(space.token_ids)), CHUNK):
@@ -110,7 +120,7 @@ class TokenVector(Work):
         yield Plan(basis.request.weights_settings(), amounts, "tokens", jobs)
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """Count the rows, at most: control tokens have no vector."""
+        """Return an upper bound on the rows: control tokens have no vector."""
         n = sum(size(probe.model, space) for space in spaces(probe.model))
         return {"token_space": len(spaces(probe.model)), "token_vector": n, "token_neighbour": n * N_NEIGHBOURS}
 
@@ -120,7 +130,7 @@ class TokenVector(Work):
         return each * sum(size(probe.model, name) for name in spaces(probe.model))
 
     def n_bytes(self, probe: CostSample) -> int:
-        """Count the bytes of the vectors, and of each of them less the mean; and of the cosines of a chunk."""
+        """Count the bytes of the vectors, of the vectors less their mean, and of the cosines of a chunk."""
         largest = max(size(probe.model, space) for space in spaces(probe.model))
         return largest * (3 * probe.model.d_model + 2 * CHUNK) * 4
 
@@ -136,12 +146,12 @@ def spaces(model: Model) -> tuple[str, ...]:
 
 
 def size(model: Model, space: str) -> int:
-    """Count the rows of the matrix."""
+    """Return the number of rows of the space's matrix."""
     return model.n_embeddings if space == "input" else model.d_vocab
 
 
 def n_rows(model: Model, space: str, token_ids: np.ndarray) -> int:
-    """Count the tokens, ascending, that have a row."""
+    """Count the tokens that have a row in the space. token_ids: ascending."""
     return int(np.searchsorted(token_ids, size(model, space)))
 
 

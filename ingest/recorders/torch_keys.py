@@ -1,8 +1,8 @@
 """The sweep's reductions on any torch device: the same results as CpuKeys, to float64 rounding in the moments.
 
-Each layer's lie on the device that its coefficients come from. A layer's are replaced in one step at the end of `add`: memory may run out within it, and the
-same rows then come again. How many cells may be new triggers is asked when the next layer comes, so that the device always has something to do; they are
-sorted in among the triggers only when many wait, since after the first batches a batch brings few.
+The reductions of a layer are on the device of its coefficients. They are replaced in one step at the end of `add`: memory may run out within it, and the same
+rows then come again. The cells that may be new triggers are fetched only when the next layer comes, so that the device always has something to do. They are
+merged into the triggers only when many wait, since each batch after the first ones has few.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,14 +21,17 @@ from ingest.recorders.scan import Batch, Cells, Moments, Triggers, better_cells,
 from schema.terms import HISTOGRAM_BINS, PRECEDING
 
 WAITING_SHARE = 0.25
-"""Cells that wait before they are sorted in, of the triggers that there are."""
+"""Number of waiting cells above which they are merged, as a share of the number of triggers."""
 
 MANY = 2**62
-"""Rows: more than any batch has beside them."""
+"""Number of rows far above that of any batch, for triggers that are known from the start."""
 
 
 class Candidates(NamedTuple):
-    """Cells that may be triggers, as Triggers holds those: [n] each, levels [n, PRECEDING]. key: neuron or, of the min tail, d_ffn and the neuron."""
+    """Cells that may be triggers, with the fields of `Triggers`: [n] each, levels [n, PRECEDING].
+
+    key: the neuron for the max tail, d_ffn plus the neuron for the min tail.
+    """
 
     key: Tensor
     best: Tensor
@@ -39,7 +42,7 @@ class Candidates(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """What is known of one layer. n_seen: rows that the triggers are the best of."""
+    """Reductions of one layer. waiting: cells not yet merged into the triggers. n_seen: number of rows that the triggers were selected from."""
 
     moments: Moments
     triggers: Triggers
@@ -48,7 +51,7 @@ class Layer(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows of a batch on a device, as Batch has them."""
+    """Rows of a batch on one device, with the fields of `Batch`."""
 
     positions: Tensor
     indices: Tensor
@@ -66,7 +69,7 @@ class TorchKeys:
         self.n_positions = 0
 
     def reset_statistics(self) -> None:
-        """Start the statistics of a new shard, as CpuKeys does."""
+        """Reset the statistics for a new shard, as CpuKeys does."""
         self.n_positions = 0
         self.layers = [layer._replace(moments=no_moments(self.d_ffn, device)) for layer, device in zip(self.layers, self.devices, strict=True)]
 
@@ -90,7 +93,7 @@ class TorchKeys:
         return partial(self.add, {device: Rows(*(send_to_device(each, device) for each in of_rows)) for device in set(self.devices)})
 
     def add(self, rows: dict[torch.device, Rows], layer: int, coefficients: Tensor) -> None:
-        """Reduce all the coefficients of a layer or, where memory runs out, none."""
+        """Reduce all the coefficients of a layer or, if memory runs out, none."""
         self.settle()
         known, batch = self.layers[layer], Batch(coefficients.detach(), *rows[self.devices[layer]])
         n_rows, is_late = len(batch.x), known.n_seen // 4 >= len(batch.x)
@@ -105,14 +108,17 @@ class TorchKeys:
             self.n_positions += len(batch.counted)
 
     def settle(self) -> None:
-        """Take in what the last batch has brought to the last layer that read it."""
+        """Add the cells that the last call of `add` left to be found to the waiting cells of their layer."""
         if self.unsettled:
             layer, batch, found = self.unsettled
             self.layers[layer] = add_cells(self.layers[layer], batch, found())
             self.unsettled = None
 
     def statistics(self) -> KeyStatistics:
-        """Build the statistics. Raises NotFinite where a coefficient was NaN or infinite; asked for after each batch, the device would be waited for."""
+        """Build the statistics. Raises NotFinite if a coefficient was NaN or infinite.
+
+        Coefficients are not checked after each batch, since that would mean waiting for the device.
+        """
         n_active, total, square, low, high, histogram = (stack_layers(parts) for parts in zip(*(layer.moments for layer in self.layers), strict=True))
         for layer, totals in enumerate(total):
             check_finite(layer, totals)
@@ -135,7 +141,10 @@ def stack_layers(parts: Iterable[Tensor]) -> np.ndarray:
 
 
 def parts(n_seen: int, n_rows: int, k: int) -> Iterator[tuple[int, int]]:
-    """Yield first row and end of the parts in which a batch is looked through: few cells of each are better than the k-th best of the rows before."""
+    """Yield the first row and the end of each part in which a batch is searched.
+
+    Parts are small enough that few cells of each are better than the k-th best of the rows before.
+    """
     first = 0
     while first < n_rows:
         end = min(n_rows, first + max(4 * k, (n_seen + first) // 4))
@@ -168,7 +177,7 @@ def no_triggers(d_ffn: int, k: int, device: torch.device, is_distinct: bool = Fa
 
 
 def add_cells(layer: Layer, batch: Batch, cells: Cells) -> Layer:
-    """Add cells that were found in a batch to what waits in a layer."""
+    """Add cells found in a batch to the waiting cells of a layer, and merge them into its triggers if many wait."""
     row, key = cells
     if len(row) == 0:
         return layer
@@ -185,7 +194,10 @@ def merge_waiting(layer: Layer) -> Layer:
 
 
 def merge_candidates(triggers: Triggers, waiting: tuple[Candidates, ...]) -> Triggers:
-    """Select each key's k best of triggers and candidates, best first; of equal ones that with the smaller position, and of one context only the best."""
+    """Select the k best of each key's triggers and candidates, best first; ties go to the smaller position.
+
+    If contexts matter, only the best of those with the same context counts.
+    """
     n_keys, k = triggers.best.shape
     keys = torch.arange(n_keys, device=triggers.best.device)
     known = Candidates(keys.repeat_interleave(k), *(kept.flatten(0, 1) for kept in triggers))
@@ -200,13 +212,13 @@ def merge_candidates(triggers: Triggers, waiting: tuple[Candidates, ...]) -> Tri
 
 
 def best_first_order(found: Candidates) -> Tensor:
-    """Order candidates by coefficient and, of equal ones, by position: [n]."""
+    """Order candidates by descending coefficient, then ascending position: [n]."""
     order = torch.argsort(found.positions, stable=True)
     return order[torch.argsort(found.best[order], descending=True, stable=True)]
 
 
 def without_repeats(found: Candidates) -> Candidates:
-    """Put nothing in the place of each candidate that has the key and the context of a better one."""
+    """Blank out each candidate that has the same key and context as a better one."""
     order, contexts = best_first_order(found), found.contexts[:, 0]
     for by in (contexts, found.key):
         order = order[torch.argsort(by[order], stable=True)]
@@ -217,9 +229,9 @@ def without_repeats(found: Candidates) -> Candidates:
 
 
 def preceding_levels(x: Tensor, row: Tensor, neuron: Tensor, n_before: Tensor) -> tuple[Tensor, Tensor]:
-    """Read coefficients at the PRECEDING rows before some cells of x [rows, d_ffn]: int8 levels of the largest, [n, PRECEDING], and a level's size, [n].
+    """Compute levels of the coefficients at the PRECEDING rows before some cells of x [rows, d_ffn]: int8 [n, PRECEDING], and a level's size, [n].
 
-    n_before: rows of the cell's sequence before it; what would lie before the first is ABSENT.
+    A level is a 127th of the largest modulus before the cell. n_before: rows of the cell's sequence before it; levels before the first row are ABSENT.
     """
     back = torch.arange(PRECEDING, 0, -1, device=x.device)
     is_there = back <= n_before[:, None]
@@ -230,12 +242,12 @@ def preceding_levels(x: Tensor, row: Tensor, neuron: Tensor, n_before: Tensor) -
 
 
 def counting_code(kinds: set[str]) -> str:
-    """Name the code that reads the coefficients on devices of some kinds."""
+    """Name the code that reduces the coefficients on devices of these kinds."""
     return "numba's kernel" if kinds == {"cpu"} else "torch's operations"
 
 
 def new_keys(model: Model, k: int, is_distinct: bool = False) -> CpuKeys | TorchKeys:
-    """Make the reduction that fits where the coefficients are."""
+    """Make the reduction for the devices of the coefficients: CpuKeys if all are CPUs, else TorchKeys."""
     devices = [model.layer_device(layer) for layer in range(model.n_layers)]
     if {device.type for device in devices} == {"cpu"}:
         return CpuKeys(model.n_layers, model.d_ffn, k, is_distinct)

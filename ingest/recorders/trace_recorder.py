@@ -20,7 +20,7 @@ from schema.terms import SITES, STREAM_SITES
 
 
 class TraceRecorder(ResumableRecorder):
-    """Everything about the sampled positions of one shard; all states are held until the shard is done."""
+    """Recorder of the trace of one shard's sampled positions; all states stay in memory until the shard is done."""
 
     sites = frozenset(RECORDED)
     held = ("parts",)
@@ -46,7 +46,7 @@ class TraceRecorder(ResumableRecorder):
 
 
 def traced_states(layers: list[LayerRecord], batch: Batch) -> TracedStates:
-    """Collect what a forward pass gave at the rows of a batch."""
+    """Collect the states, coefficients and scales of a forward pass at the rows of a batch."""
     return TracedStates(
         {site: torch.stack([record[site] for record in layers]) for site in SITES},
         torch.stack([record["coefficient"] for record in layers]),
@@ -85,7 +85,10 @@ class Trace(Work):
         return {table: n * len(probe.seen.sample) for table, n in at_position.items()}
 
     def seconds(self, probe: CostSample) -> float:
-        """Estimate the time of everything computed of the positions and, where no sweep reads them, of one forward pass for the eighth of a batch."""
+        """Estimate the time of everything computed at the sampled positions and, if no sweep reads the text, of the forward passes.
+
+        One sequence is read for each position.
+        """
         if probe.seen is None:
             return 0.0
         batch = probe.batch

@@ -1,7 +1,7 @@
-"""Everything about sampled positions: residual states, the logit lens at every site, coefficients, sub-updates and their scores.
+"""The trace of sampled positions: residual states, the logit lens at every site, coefficients, sub-updates and their scores.
 
 Sources: Geva et al. 2022, sections 3 to 5 (sub-updates, promotion, elimination); Geva et al. 2021, section 5 (agreement).
-All arithmetic here is float32, whatever the forward pass ran in.
+All arithmetic here is float32, whatever the dtype of the forward pass.
 """
 
 from collections import defaultdict
@@ -22,12 +22,12 @@ from schema.terms import SITES
 N_SUB_UPDATES = 10
 
 RAW_SITES = ("ffn_out", "resid_post")
-"""Sites whose top token is kept by the raw projection as well."""
+"""Sites whose top token by the raw projection is stored as well."""
 
 
 @dataclass(frozen=True)
 class TracedStates:
-    """What a forward pass gave at n traced positions.
+    """States, coefficients and scales of a forward pass at n traced positions.
 
     sites: site → [n_layers, n, d_model]; coefficients: [n_layers, n, d_ffn]; ffn_scale: [n_layers, n], the factor between
     coefficient times value and sub-update (1 unless a norm follows the FFN). position_ids, next_token_ids: [n], -1 for no next token.
@@ -42,7 +42,7 @@ class TracedStates:
 
 @dataclass(frozen=True)
 class TraceSettings:
-    """Which parts of a trace to keep: the sites whose vectors are stored, how many coefficients a position and layer, the seed."""
+    """Settings of a trace: the sites whose vectors are stored, the number of coefficients stored per position and layer, and the seed."""
 
     vector_sites: tuple[str, ...]
     n_coefficients: int
@@ -50,7 +50,7 @@ class TraceSettings:
 
 
 class Rows:
-    """Collects arrays column by column, and gives one Arrow table a name."""
+    """Collector of columns by table name, which it joins into one Arrow table per name."""
 
     def __init__(self) -> None:
         self.parts: dict[str, list[pa.Table]] = defaultdict(list)
@@ -96,7 +96,7 @@ def trace_tables(
 
 
 def is_stream_handed_on(states: TracedStates, layer: int) -> bool:
-    """Tell whether this layer reads what the layer before it left, to the bit, so that the logit lens of both is one."""
+    """Tell whether a layer's resid_pre is the resid_post of the layer before, to the bit, so that both have the same logit lens."""
     return torch.equal(states.sites["resid_pre"][layer], states.sites["resid_post"][layer - 1])
 
 
@@ -112,7 +112,10 @@ def join_states(parts: list[TracedStates]) -> TracedStates:
 
 
 def raw_tops(model: Model, states: TracedStates, layer: int, scratch: Tensor) -> dict[str, Tensor]:
-    """Find the top tokens by the raw projection E·z, as a value's is taken, of the sites that values are compared with; scratch as in `read_lens`."""
+    """Find the top tokens by the raw projection E·z, as for values, at the sites that values are compared with (RAW_SITES).
+
+    scratch: as in `read_lens`.
+    """
     projected = model.unembed(torch.cat([states.sites[site][layer] for site in RAW_SITES]), out=scratch.flatten(0, 1))
     return {site: top_k(logits, 1)[1][:, 0] for site, logits in zip(RAW_SITES, projected.chunk(len(RAW_SITES)), strict=True)}
 
@@ -145,7 +148,7 @@ def add_lens(rows: Rows, states: TracedStates, layer: int, site: str, lens: Lens
 
 
 def add_vectors(rows: Rows, states: TracedStates, layer: int, sites: tuple[str, ...]) -> None:
-    """Add vectors of the chosen sites; resid_pre of a later layer is the resid_post before it and is not stored twice."""
+    """Add the vectors of the chosen sites; resid_pre of a later layer is the resid_post of the layer before, and is not stored twice."""
     for site in sites:
         if site != "resid_pre" or layer == 0:
             vectors = states.sites[site][layer].float().cpu().numpy()
@@ -199,7 +202,7 @@ def add_scores(
     rows: Rows, model: Model, states: TracedStates, layer: int, selection: str, neurons: Tensor, values: Tensor, norms: Tensor,
     candidate: Tensor, final: Tensor,
 ) -> None:  # fmt: skip
-    """Add the scores of chosen neurons [n, k] for three tokens w.
+    """Add the scores of chosen neurons [n, k] for three tokens w: the candidate, the final and the next token.
 
     The raw score is m_i·(e_w·v_i); with the final norm frozen, the score is what m_i·v_i adds to the logit of w.
     """
@@ -229,9 +232,9 @@ def add_scores(
 
 
 def random_others(position_ids: np.ndarray, layer: int, dominant: np.ndarray, d_ffn: int, seed: int) -> np.ndarray:
-    """Draw N_SUB_UPDATES neurons a position, uniformly and without the dominant: those with the smallest hash of (seed, position, layer, neuron).
+    """Draw N_SUB_UPDATES neurons per position, uniformly among those not dominant: those with the smallest hash of (seed, position, layer, neuron).
 
-    dominant: [n, k]; returns [n, min(N_SUB_UPDATES, d_ffn - k)] int64. Depends on nothing else: the same in any shard, order or batch.
+    dominant: [n, k]. Returns [n, min(N_SUB_UPDATES, d_ffn - k)] int64. The draw depends on nothing else, so it is the same in any shard, order or batch.
     """
     at_position = mix(position_ids.astype(np.uint64) ^ mix(np.full(1, seed, np.int64).astype(np.uint64) * np.uint64(1000003) + np.uint64(layer)))
     keys = mix(at_position[:, None] + np.arange(d_ffn, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))

@@ -1,4 +1,4 @@
-"""How a model came to do induction, where its training was watched and it ships what was seen (Olsson et al. 2022, phase change): one shard."""
+"""Curve of how a model learned induction (Olsson et al. 2022, phase change), for models that ship measurements from their training; one shard."""
 
 from collections.abc import Iterable
 

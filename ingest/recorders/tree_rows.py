@@ -1,4 +1,4 @@
-"""Rows of the tables of structural probes: of one target in one place of the stream, and of the target itself."""
+"""Rows of the tables of structural probes, for a target at one place of the stream and for the target itself."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ EDGE = pa.schema(
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """Sentences with whole trees, to learn from and of the test; n_left_out: sentences without, too long, or not in one sequence."""
+    """Sentences with whole trees, to learn from and of the test. n_left_out: sentences without a whole tree, too long, of one word, or not in one sequence."""
 
     train: list[Parsed]
     test: list[Parsed]
@@ -56,7 +56,11 @@ class Trees:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """is_right, documents: of each edge that the trees of the test have, or of each sentence; correlation: None if no sentence has a length that counts."""
+    """Scores on the sentences of the test.
+
+    is_right, documents: of each edge of their trees (distance), or of each sentence (depth). correlation: None if no sentence has a length that counts
+    (`over_lengths`).
+    """
 
     is_right: np.ndarray
     documents: np.ndarray
@@ -64,7 +68,7 @@ class Scores:
 
 
 def trees(text: ParsedText) -> Trees:
-    """Select the trees of two words at least."""
+    """Select the sentences of at least two words that have a whole tree."""
     found = [s for s in text.sentences if len(s) > 1 and s.is_tree]
     n_left_out = text.n_left_out + len(text.sentences) - len(found)
     return Trees([s for s in found if not s.is_test], [s for s in found if s.is_test], n_left_out)
@@ -75,14 +79,14 @@ def gold(sentence: Parsed, target: str) -> np.ndarray:
 
 
 def word_spanning_tree(sentence: Parsed, distances: np.ndarray) -> np.ndarray:
-    """Build the spanning tree of the words that are no punctuation, as `spanning_tree` gives it."""
+    """Build the spanning tree of the words that are not punctuation, in the form of `spanning_tree`."""
     heads, is_word = renumber_heads(sentence.heads, sentence.is_punctuation), ~sentence.is_punctuation
     start = int((sentence.heads[is_word] < 0).argmax()) if len(heads) else 0
     return spanning_tree(distances[np.ix_(is_word, is_word)], start) if len(heads) else heads
 
 
 def scores(sentences: Sequence[Parsed], found: Sequence[np.ndarray], target: str) -> Scores:
-    """Score the trees of sentences. found: distances [n, n] or depths [n] of each sentence, on any scale."""
+    """Score found distances or depths against the trees of sentences. found: distances [n, n] or depths [n] of each sentence, on any scale."""
     of = {"distance": (edges_right, distance_correlation), "depth": (root_right, depth_correlation)}[target]
     is_right = [of[0](s, x) for s, x in zip(sentences, found, strict=True)]
     correlations = [of[1](x, gold(s, target)) for s, x in zip(sentences, found, strict=True)]
@@ -91,18 +95,18 @@ def scores(sentences: Sequence[Parsed], found: Sequence[np.ndarray], target: str
 
 
 def edges_right(sentence: Parsed, distances: np.ndarray) -> np.ndarray:
-    """Tell for each edge between words that are no punctuation whether the spanning tree has it."""
+    """Tell, for each edge of the parse between words that are not punctuation, whether the spanning tree has it."""
     return found_edges(renumber_heads(sentence.heads, sentence.is_punctuation), word_spanning_tree(sentence, distances))
 
 
 def root_right(sentence: Parsed, depth: np.ndarray) -> np.ndarray:
-    """Tell whether the least deep word that is no punctuation is the root, [1]."""
+    """Tell whether the word of least depth that is not punctuation is the root, [1]."""
     at = np.where(sentence.is_punctuation, np.inf, depth).argmin()
     return np.array([sentence.heads[at] < 0])
 
 
 def chain(sentence: Parsed, target: str) -> np.ndarray:
-    """Compute the distances or depths that need no state: neighbours are joined, and each word is an edge below the one before it."""
+    """Compute the distances or depths of a chain, which need no state: neighbours are joined, and each word is one edge below the word before it."""
     place = np.arange(len(sentence), dtype=np.float64)
     return np.abs(place[:, None] - place) if target == "distance" else place
 
@@ -124,7 +128,7 @@ def task_row(run_id: int, corpus_id: int, of: Trees, target: str) -> pa.Table:
 def tree_tables(
     run_id: int, of: Trees, target: str, place: Place, states: Mapping[str, WordStates], ranks: Sequence[int], seed: int
 ) -> Tables:  # fmt: skip
-    """Compute the rows of `tree_probe`, and of `tree_edge` where the target is distance. states: by TREE_KINDS; ranks: ascending."""
+    """Compute the rows of `tree_probe`, and of `tree_edge` if the target is distance. states: by TREE_KINDS; ranks: ascending."""
     rows, edges = [], EDGE.empty_table()
     learn = [gold(s, target) for s in of.train]
     for kind in TREE_KINDS:
@@ -147,23 +151,23 @@ def tree_tables(
 
 
 def split_states(states: WordStates, place: Place, of: Trees) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Split the states by sentence, [n, d_model] each, of length one and then standardised by those to learn from."""
+    """Split the states by sentence, [n, d_model] each, after scaling each to length one and standardising all by those to learn from."""
     parts = [np.concatenate([s.last for s in part]) for part in (of.train, of.test)]
     both = standardise_states(*(of_length_one(states.states_at(place, positions)) for positions in parts))
     return tuple(np.split(x, np.cumsum([len(s) for s in part])[:-1]) for x, part in zip(both, (of.train, of.test), strict=True))  # type: ignore[return-value]
 
 
 def of_length_one(states: np.ndarray) -> np.ndarray:
-    """Scale states to length one, as a block's norm reads them, [n, d_model]; one of zeros stays.
+    """Scale states [n, d_model] to length one, as a block's norm reads them; a state of zeros stays as it is.
 
-    A few states are many times as long as the others, and would set the scale.
+    A few states are many times as long as the others, and would otherwise set the scale.
     """
     lengths = np.linalg.norm(states, axis=1, keepdims=True)
     return np.divide(states, lengths, out=np.zeros_like(states), where=lengths > 0)
 
 
 def edge_rows(run_id: int, place: Place, sentences: Sequence[Parsed], found: Sequence[np.ndarray]) -> pa.Table:
-    """List the edges of the spanning trees, each at the word that is further from the root of the parse."""
+    """Build the rows of `tree_edge`: the edges of the spanning trees, each listed at its word that is further from the root of the parse."""
     rows = []
     for s, distances in zip(sentences, found, strict=True):
         words, before = np.flatnonzero(~s.is_punctuation), word_spanning_tree(s, distances)
@@ -177,10 +181,10 @@ def edge_rows(run_id: int, place: Place, sentences: Sequence[Parsed], found: Seq
 OPTION = "--tree-probe"
 
 WORDS_A_SENTENCE = 20
-"""Of English prose, about: what a dry run reckons with."""
+"""Approximate number of words per sentence of English prose; a dry run assumes it."""
 
 EPOCHS = 20
-"""That a fit takes, about."""
+"""Approximate number of epochs of a fit; a dry run assumes it."""
 
 
 class TreeProbe(Work):
@@ -237,13 +241,13 @@ class TreeProbe(Work):
         return sum(fastest_seconds(timed_step(states, rank)) for rank in ranks) * n_steps + 2 * n * reading
 
     def n_bytes(self, probe: CostSample) -> int:
-        """Count the bytes of the same model with random weights, and of the states of one place: as they are, standardised and in batches."""
+        """Count the bytes of the model with random weights, and of the states at one place: as recorded, standardised and in batches."""
         weights = sum(p.numel() * p.element_size() for p in probe.model.hf.parameters())
         return weights + 4 * sum(MOST_WORDS.values()) * probe.model.d_model * 4
 
 
 def require_trees(found: Trees) -> None:
-    """Raise AtlasError without a sentence to learn from, or without one that can be scored."""
+    """Raise AtlasError if no sentence to learn from, or none of the test, has two words that are not punctuation."""
     for what, sentences in (("to learn from", found.train), ("of the test", found.test)):
         if not any((~s.is_punctuation).sum() > 1 for s in sentences):
             raise AtlasError(

@@ -1,4 +1,4 @@
-"""How well distances and depths of words agree with a parse tree (Hewitt and Manning 2019, sections 3 and 4.2)."""
+"""Scores of how well the distances and depths of words agree with a parse tree (Hewitt and Manning 2019, sections 3 and 4.2)."""
 
 from collections.abc import Sequence
 
@@ -6,13 +6,13 @@ import numpy as np
 from scipy.stats import rankdata
 
 LENGTHS = range(5, 51)
-"""Words of the sentences whose rank correlations are averaged, first within each length."""
+"""Lengths in words of the sentences whose rank correlations are averaged, first within each length."""
 
 
 def spanning_tree(distances: np.ndarray, start: int) -> np.ndarray:
-    """Find the tree with the least sum of distances [n, n] that joins n words, as the word before each on the way from `start`, [n]; -1 for `start`.
+    """Find the minimum spanning tree of n words from their distances [n, n]: the word before each on the way from `start`, [n]; -1 for `start`.
 
-    Of equal distances the first word's counts.
+    Among equal distances, the word with the lowest index joins first, and a word keeps the neighbour that joined earlier.
     """
     n = len(distances)
     before, nearest = np.full(n, start), distances[start].astype(np.float64)
@@ -27,22 +27,22 @@ def spanning_tree(distances: np.ndarray, start: int) -> np.ndarray:
 
 
 def found_edges(heads: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """Tell for each word with a head whether the two are joined in the tree `before`, [n_edges]; both [n], -1 for none."""
+    """Check, for each word with a head, whether the tree `before` joins the two: [n_edges]. heads, before: [n], -1 for a word without one."""
     words = np.flatnonzero(heads >= 0)
     return (before[words] == heads[words]) | (before[heads[words]] == words)
 
 
 def renumber_heads(heads: np.ndarray, is_out: np.ndarray) -> np.ndarray:
-    """Renumber the heads [n] among the words that stay, -1 for one that is out."""
+    """Renumber the heads [n] among the words that stay; -1 for a word that has no head or whose head is out."""
     number = np.cumsum(~is_out) - 1
     kept = heads[~is_out]
     return np.where((kept >= 0) & ~is_out[kept], number[kept], -1)
 
 
 def rank_correlations(found: np.ndarray, gold: np.ndarray) -> np.ndarray:
-    """Compute Spearman's correlation of each row of two arrays, [m, n] to [m].
+    """Compute Spearman's correlation of each row of `found` with the same row of `gold`, [m, n] to [m].
 
-    Equal numbers share their mean rank, and a row of equal numbers has 0.
+    Equal numbers share their mean rank, and a row whose numbers are all equal has correlation 0.
     """
     a, b = (rankdata(each, axis=1) - (each.shape[1] + 1) / 2 for each in (found, gold))
     lengths = np.sqrt((a**2).sum(1) * (b**2).sum(1))
@@ -50,7 +50,7 @@ def rank_correlations(found: np.ndarray, gold: np.ndarray) -> np.ndarray:
 
 
 def distance_correlation(found: np.ndarray, gold: np.ndarray) -> float:
-    """Average over the words of a sentence the rank correlation of their distances to the others; both [n, n]."""
+    """Average, over the words of a sentence, the rank correlation of each word's distances to the other words. found, gold: [n, n]."""
     others = ~np.eye(len(gold), dtype=bool)
     a, b = (each[others].reshape(len(gold), -1) for each in (found, gold))
     return float(rank_correlations(a, b).mean())
@@ -62,6 +62,6 @@ def depth_correlation(found: np.ndarray, gold: np.ndarray) -> float:
 
 
 def over_lengths(correlations: Sequence[float], lengths: Sequence[int]) -> float | None:
-    """Average over LENGTHS the mean over sentences of that length; None if there are none."""
+    """Average the correlations of the sentences of each length, then average over LENGTHS; None if no sentence has such a length."""
     of_length = [np.mean(same) for n in LENGTHS if (same := [r for r, length in zip(correlations, lengths, strict=True) if length == n])]
     return float(np.mean(of_length)) if of_length else None

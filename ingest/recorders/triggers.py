@@ -22,11 +22,11 @@ from schema.terms import FORMER_PASSES
 
 
 class TriggerRecorder:
-    """The statistics of one shard, and the triggers of it that are still among the k best of all that `keys` has seen.
+    """A recorder of one shard's statistics, and of those of its triggers that are still among the k best of all that `keys` has seen.
 
-    keys: go on from shard to shard, so a shard carries only triggers that beat the k-th best known.
-    skip_first: positions at an index below it are read, and do not count. distinct: of positions whose last so many tokens are equal, a key and tail keep the
-    best; 0 for all.
+    keys: reductions that go on from shard to shard, so a shard carries only triggers that beat the k-th best known.
+    skip_first: positions with a lower index are read, but do not count. distinct: if above 0, a key and tail keep only the best of the positions whose last
+    `distinct` tokens are equal.
     """
 
     sites = frozenset({"coefficient"})
@@ -69,7 +69,7 @@ class TriggerRecorder:
 
 
 def batch_contexts(batch: Batch, n: int) -> np.ndarray:
-    """Find the number of the context of n tokens of each row, 0 where padded: [rows]."""
+    """Compute the number of the context of n tokens that ends at each row of a batch: [rows], 0 for padding."""
     found = np.zeros((len(batch.sequences), len(batch.position_ids) // len(batch.sequences)), np.int64)
     for row, sequence in zip(found, batch.sequences, strict=True):
         row[: len(sequence.token_ids)] = context_numbers(sequence.token_ids, n)
@@ -81,7 +81,7 @@ def no_batch(*_: object) -> None:
 
 
 def kept_keys(worker: Worker, run_id: int, k: int, is_distinct: bool) -> CpuKeys | TorchKeys:
-    """Find the reductions that the shards of a sweep share, and make them where no shard has asked before."""
+    """Return the reductions that the shards of a sweep share, made by the first shard that requests them."""
     return worker.shared_state(run_id, lambda: new_keys(worker.model, k, is_distinct))
 
 
@@ -90,7 +90,7 @@ def trigger_recorder(worker: Worker, run_id: int, k: int, corpus_id: int, skip_f
 
 
 MAX_RANK = 2**15 - 1
-"""What the column trigger.rank holds."""
+"""The largest number that the column trigger.rank can store."""
 
 
 class Sweep(Work):
@@ -145,16 +145,16 @@ class Sweep(Work):
 
 
 class CountingRule(NamedTuple):
-    """Which positions lists and statistics are over, as TriggerRecorder has it and `run.settings` says it."""
+    """The rule for which positions count in trigger lists and statistics, with the fields of TriggerRecorder and of `run.settings`."""
 
     skip_first: int
     distinct: int
 
 
 def counting_rule(basis: Basis, corpus_id: int) -> CountingRule:
-    """Choose each part as asked, else as the corpus was swept before.
+    """Take each part of the rule from its option if given, else from an earlier sweep of the corpus, else from the default.
 
-    Else the first position is left out, but for the papers' figures, and no text is.
+    By default the first position does not count, except for the papers' figures, and repeated contexts all count.
     """
     options = basis.request.options
     is_paper = all(options[name] for name in FORMER_PASSES["paper"])
@@ -167,7 +167,7 @@ def counting_rule(basis: Basis, corpus_id: int) -> CountingRule:
 
 
 def kept_triggers(request: Request, n_positions: int) -> int:
-    """Choose k of the sweep over so many positions: no key has more triggers. Raises AtlasError for more than the table has ranks."""
+    """Return k, the most triggers per key that a sweep over n_positions positions keeps. Raises AtlasError if k is more than the table has ranks."""
     asked: int = request.options["triggers"]
     k = min(asked, n_positions)
     if k > MAX_RANK:

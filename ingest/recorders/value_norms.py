@@ -1,4 +1,4 @@
-"""How long what a head writes of each source is, ‖W_O·v‖: times the weight what the source moves (Elhage et al. 2021, value-weighted attention)."""
+"""Lengths ‖W_O·v‖ of a head's output for each source; times the weight, how much the source moves (Elhage et al. 2021, value-weighted attention)."""
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ from ingest.model.parts import writers
 
 
 def products(model: Model, layer: int) -> Tensor:
-    """Compute W_Oᵀ·W_O of each head, with what multiplies its output but the scale of a norm: [n_heads, d_head, d_head]."""
+    """Compute W_Oᵀ·W_O of each head, [n_heads, d_head, d_head]. W_O includes the factors on the head's output, except the scale of a norm."""
     w_o = writers(model, layer)
     return torch.einsum("hmd,hme->hde", w_o, w_o)
 

@@ -1,4 +1,4 @@
-"""What the weights alone tell of every neuron: norms, cosines, the tokens its value promotes, its nearest values.
+"""Facts about every neuron from the weights alone: norms, cosines, the tokens that its value promotes, its nearest values.
 
 Source: Geva et al. 2021, section 4 (value distributions), and 2022, section 3 (values as concepts in the vocabulary).
 """
@@ -22,7 +22,7 @@ from ingest.workers.worker import Progress, Tables, Worker
 N_TOKENS = 30
 N_NEIGHBOURS = 20
 CHUNK = 256
-"""Values projected at once: bounds the memory for their scores over the vocabulary."""
+"""Number of values projected at once, which bounds the memory for their scores over the vocabulary."""
 
 
 def weight_tables(model: Model, layer: int, unit_values: list[Tensor]) -> dict[str, pa.Table]:
@@ -51,7 +51,7 @@ def weight_tables(model: Model, layer: int, unit_values: list[Tensor]) -> dict[s
 
 
 def project(model: Model, values: Tensor) -> dict[str, Tensor]:
-    """Compute scores E·v and softmax of some values: [n, d_model] → top and bottom N_TOKENS of each, and the largest probability."""
+    """Compute scores E·v and softmax of values [n, d_model]; return the top and bottom N_TOKENS of each value, and its largest probability."""
     scores = model.unembed(values)
     promoted, promoted_token = top_k(scores, N_TOKENS)
     # in place from here on: another block of this size costs more to map than to fill
@@ -81,15 +81,15 @@ def token_rows(layer: int, direction: str, joined: dict[str, np.ndarray]) -> pa.
 
 
 def all_unit_values(model: Model) -> list[Tensor]:
-    """Divide every value by its length, where its layer lies; a value of length 0 stays 0.
+    """Divide every value by its length, on the device of its layer; a value of length 0 stays 0.
 
-    [layers, d_ffn, d_model] for each run of layers on one device.
+    Returns one tensor [layers, d_ffn, d_model] for each run of layers on one device.
     """
     return [units_of(model, list(layers), device) for device, layers in groupby(range(model.n_layers), model.layer_device)]
 
 
 def units_of(model: Model, layers: list[int], device: torch.device) -> Tensor:
-    """Divide some layers' values by their lengths, [layers, d_ffn, d_model]; they are held once."""
+    """Divide the values of some layers by their lengths, [layers, d_ffn, d_model], with only one copy of them in memory."""
     found = torch.empty(len(layers), model.d_ffn, model.d_model, device=device)
     for into, layer in zip(found, layers, strict=True):
         into.copy_(normalize(model.values(layer), dim=1))
@@ -97,7 +97,7 @@ def units_of(model: Model, layers: list[int], device: torch.device) -> Tensor:
 
 
 def find_neighbours(layer: int, unit_values: list[Tensor]) -> tuple[np.ndarray, np.ndarray]:
-    """Find the N_NEIGHBOURS values with the largest cosine to each of a layer's: cosines and flat indices, [d_ffn, N_NEIGHBOURS]."""
+    """Find, for each value of a layer, the N_NEIGHBOURS other values with the largest cosine: cosines and flat indices, [d_ffn, N_NEIGHBOURS]."""
     mine = [values for run in unit_values for values in run][layer]
     d_ffn, n = len(mine), sum(len(run) for run in unit_values) * len(mine)
     cosines, indices = [], []

@@ -1,6 +1,6 @@
-"""Virtual weights: how strongly each neuron's key reads each neuron's value of an earlier layer, k̂·v, the norm before the key folded in.
+"""Virtual weights: how strongly each neuron's key reads each neuron's value of an earlier layer, k̂·v, with the norm before the key folded in.
 
-Their number is that of the pairs, and no more than the largest of each neuron are kept, and the sum of squares of all.
+There is one for each pair of neurons, so only the largest of each neuron are stored, and the sum of squares of all.
 Source: Elhage et al. 2021, "virtual weights and the residual stream as a communication channel".
 """
 
@@ -16,17 +16,17 @@ from ingest.model.ranking import top_k
 
 N_KEPT = 10
 ROWS = 256
-"""Neurons of a layer whose virtual weights with another layer are held at once."""
+"""Neurons of a layer whose virtual weights with another layer are in memory at once."""
 
 
 def readers(model: Model, layer: int) -> dict[str, Tensor]:
-    """Collect what reads the stream in a layer's FFN, folded, [d_ffn, d_model], by the words of `virtual_weight.side`."""
+    """Collect a layer's folded keys, and its gate keys if it has any, [d_ffn, d_model] each, by their names in `virtual_weight.side`."""
     gate = folded_gate_keys(model, layer)
     return {"key": folded_keys(model, layer)} | ({} if gate is None else {"gate": gate})
 
 
 class Largest:
-    """The N_KEPT virtual weights of largest modulus of each neuron of a layer, with whom, and the sum of squares of all."""
+    """The N_KEPT virtual weights of largest modulus of each neuron of a layer, the other neuron of each, and the sum of squares of all."""
 
     def __init__(self, mine: Tensor) -> None:
         self.mine = mine
@@ -37,7 +37,7 @@ class Largest:
         self.n = 0
 
     def add(self, layer: int, others: Tensor) -> None:
-        """Add the largest weights with a layer's vectors, [d_ffn, d_model]; layers come in ascending order."""
+        """Add the weights with another layer's vectors `others`, [d_ffn, d_model], and keep the largest. Layers must come in ascending order."""
         parts = [self.largest_weights(part, layer, others) for part in torch.arange(len(self.mine)).split(ROWS)]
         weights, indices, cosines = (torch.cat(part) for part in zip(*parts, strict=True))
         self.weights, self.others, self.cosines = (
@@ -48,7 +48,7 @@ class Largest:
         self.n += len(others)
 
     def largest_weights(self, rows: Tensor, layer: int, others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Find the largest weights, with flat indices and cosines, of some of the layer's neurons, [rows, N_KEPT] each."""
+        """Find the largest weights of the neurons `rows` with another layer's vectors: weights, flat indices and cosines, [rows, N_KEPT] each."""
         mine = self.mine[rows.to(self.mine.device)]
         found = mine @ others.T
         self.squares[rows.to(self.mine.device)] += found.square().sum(1, dtype=torch.float64)
@@ -59,7 +59,7 @@ class Largest:
 
 
 def virtual_weight_tables(model: Model, layer: int) -> dict[str, pa.Table]:
-    """Compute the rows of one layer: what its keys read of earlier values, and which later keys read its values."""
+    """Compute the rows of one layer: the largest weights of its keys with earlier values, and of its values with later keys."""
     values, own = model.values(layer), readers(model, layer)
     found = {side: Largest(rows) for side, rows in own.items()} | {f"read_by_{side}": Largest(values) for side in own}
     for earlier in range(layer):

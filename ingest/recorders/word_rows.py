@@ -1,6 +1,6 @@
 """Rows of the table `word`: words with their labels, and the tokens at which the model has read them.
 
-A text without labels is cut at white space, as the question word_surprisal cuts it, in sentences by the rule of ingest/text/sentences.py.
+A text without labels is cut into words at white space, as in the question word_surprisal, and into sentences by the rule of ingest/text/sentences.py.
 """
 
 import re
@@ -29,7 +29,7 @@ from schema.key_files import file_sha256
 WORD = re.compile(r"\S+")
 
 LOOK_AHEAD = 4
-"""Characters of the next sentence on which it depends whether one ends."""
+"""Number of characters of the next sentence that decide whether a sentence ends."""
 
 LABELS = ("pos", "tag", "relation", "entity")
 SCHEMA = pa.schema(
@@ -50,7 +50,7 @@ SCHEMA = pa.schema(
 
 
 def word_rows(documents: list[tuple[CutDocument, int]], words: Callable[[CutDocument], list[Word]], corpus_id: int, source: str) -> pa.Table:
-    """Build the rows of `word`. documents: each with its first word_id. What the model does not read has no rows."""
+    """Build the rows of `word`. documents: each with its first word_id. Words that the model does not read have no rows."""
     rows: list[dict[str, object]] = []
     for document, first_id in documents:
         all_words, end = words(document), read_end(document)
@@ -99,7 +99,7 @@ class Words(Work):
         yield Plan(settings, [span.n_positions for span in text.seen.spans], "positions", jobs, text.corpus_id)
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """Count the rows, at most: in few texts there are more words than tokens."""
+        """Return the number of tokens as an upper bound on the rows: few texts have more words than tokens."""
         return {"word": probe.seen.n_positions} if probe.seen else {}
 
     def seconds(self, probe: CostSample) -> float:
@@ -122,7 +122,7 @@ def finish(aligned: AlignedFile | None) -> None:
 
 
 def source_of(request: Request) -> tuple[str, dict[str, object]]:
-    """Name the source of the words, as `word.source` says it, and build the settings that repeat it."""
+    """Name the source of the words, as in `word.source`, and build the run settings that repeat it."""
     if (name := tagger(request)) is not None:
         said = source(pipeline(name), name)
         return said, {"words": said}
@@ -137,7 +137,7 @@ def compute(
     worker: Worker, progress: Progress, *, run_id: int, documents: list[CutDocument], firsts: list[int],
     words: list[list[Word]] | None, name: str | None, corpus_id: int, source: str,
 ) -> Tables:  # fmt: skip
-    """Build the rows of texts and words. words: of each document, where a file has given them."""
+    """Build the rows of texts and words. words: those of each document if they come from a file, else None."""
     given = {d.document_id: each for d, each in zip(documents, words or [], strict=False)}
 
     def words_of(document: CutDocument) -> list[Word]:
@@ -157,7 +157,7 @@ def is_file(request: Request) -> bool:
 
 
 def tagger(request: Request) -> str | None:
-    """Name the pipeline of spaCy that was asked for; None for a file, or for words without labels."""
+    """Name the requested pipeline of spaCy; None if the words come from a file or have no labels."""
     asked: str = request.options["words"]
     return asked.removeprefix(PREFIX) if asked.startswith(PREFIX) else None
 

@@ -1,4 +1,4 @@
-"""States at chosen positions in chosen layers, in a file without a name: it is gone with who has opened it, killed or not."""
+"""States at chosen positions in chosen layers, in a file without a name, which is gone when the process that opened it ends, even if killed."""
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
@@ -25,12 +25,15 @@ Place = tuple[int, str]
 
 
 def places(layers: Sequence[int]) -> list[Place]:
-    """List what enters the first layer, and what leaves each of some."""
+    """List the places of the states that enter the first layer and that leave each of `layers`."""
     return [(0, "resid_pre"), *((layer, "resid_post") for layer in layers)]
 
 
 class WordStates:
-    """states: [n_places, n_positions, d_model] float16, on disk. position_ids: [n_positions], ascending."""
+    """A recorder of states at chosen positions, in the places that `places` lists.
+
+    states: [n_places, n_positions, d_model] float16, on disk. position_ids: [n_positions], ascending.
+    """
 
     sites = frozenset({"resid_pre", "resid_post"})
 
@@ -68,7 +71,7 @@ class WordStates:
 def word_states(
     model: Model, layers: Sequence[int], position_ids: np.ndarray, sequences: Sequence[TokenSequence], batch_tokens: int, folder: Path
 ) -> WordStates:
-    """Read the states at positions of these sequences, ascending and each once."""
+    """Record the states at `position_ids`, which are positions of these sequences, ascending and each once."""
     found = WordStates(model, layers, position_ids, folder)
     for _ in read_sequences(model, found, sequences, batch_tokens):
         pass
@@ -92,7 +95,7 @@ def untrained_model(model: Model, seed: int) -> Model:
 def states_of(
     model: Model, position_ids: np.ndarray, seed: int, kind: str, *, layers: Sequence[int], sequences: Sequence[TokenSequence], batch_tokens: int, folder: Path
 ) -> dict[str, WordStates]:
-    """Read states of the model, under the name of the kind of probe that reads them, and of the same with random weights, under 'untrained'."""
+    """Record states under two names: the model's under `kind`, the kind of probe that reads them, and those with random weights under 'untrained'."""
     # words that are written as one end at one token
     positions = np.unique(position_ids)
     return {

@@ -21,13 +21,13 @@ from ingest.workers.worker import Progress, Tables, Worker
 from schema.terms import ANALOGIES
 
 CHUNK = 256
-"""Questions whose scores over the vocabulary are held at once."""
+"""Questions whose scores over the vocabulary are in memory at once."""
 
 Question = tuple[str, str, str, str]
 
 
 class Words:
-    """Which row of a space stands for a word, and which rows are a spelling of it. texts: of each of the space's tokens."""
+    """The words of an embedding space: the row that stands for a word, and all rows that spell it. texts: those of the space's tokens."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.rows = {text: row for row, text in reversed(list(enumerate(texts)))}
@@ -41,12 +41,15 @@ class Words:
         return self.rows.get(f" {word}", self.rows.get(word))
 
     def number(self, word: str) -> int:
-        """Give a word its number, the same for every spelling of it."""
+        """Return the number of a word, which all its spellings share."""
         return self.numbers[word.strip().lower()]
 
 
 def answer_questions(space: Space, words: Words, questions: Sequence[Question]) -> Iterator[tuple[str, int, int]]:
-    """Yield (method, right, right where the words given are answers too) of questions whose words all have a row."""
+    """Yield for each method its name, how many answers are right, and how many if the three given words may be answers too.
+
+    questions: their words must all have a row.
+    """
     rows = torch.tensor([[words.row(word) for word in question] for question in questions])
     numbers = torch.tensor([[words.number(word) for word in question] for question in questions])
     of = {"add": normalize(space.vectors, dim=1), "add_centred": space.unit, "multiply": normalize(space.vectors, dim=1)}
@@ -73,7 +76,7 @@ def score_tokens(unit: Tensor, rows: Tensor, method: str) -> Tensor:
 
 
 def analogy_rows(space: Space, words: Words, sections: dict[str, list[Question]]) -> list[dict[str, object]]:
-    """Build the rows of `analogy_score`; a section none of whose questions can be asked has rows too, which say how many were left out."""
+    """Build the rows of `analogy_score`. A section in which no question can be asked has rows too, which say how many were left out."""
     found: list[dict[str, object]] = []
     for section, questions in sections.items():
         asked = [q for q in questions if all(words.row(word) is not None for word in q)]
@@ -110,12 +113,12 @@ class WordTest(Work):
         yield Plan(basis.request.weights_settings(), [1] * len(names), "spaces", jobs)
 
     def rows(self, probe: CostSample) -> dict[str, int]:
-        """Count the rows, at most: sections that no question can be asked of have none."""
+        """Count the rows: one for each space, section and method, and one for each space and suite of similarities."""
         n = len(spaces(probe.model))
         return {"analogy_score": n * N_SECTIONS * len(ANALOGIES), "similarity_score": n * N_SUITES}
 
     def seconds(self, probe: CostSample) -> float:
-        """Estimate the time from one question, of the 19,544 that there are."""
+        """Estimate the time of all 19,544 questions from that of CHUNK of them."""
         space = space_of(probe.model, "input", np.arange(probe.model.n_embeddings))
         each = fastest_seconds(lambda: score_tokens(space.unit, torch.zeros(CHUNK, 4, dtype=torch.int64), "add")) / CHUNK
         return each * 19_544 * len(ANALOGIES) * len(spaces(probe.model))

@@ -1,1 +1,1 @@
-"""What holds shards and what is loaded of them: working folders, transactions, snapshots, lakes, and their repair."""
+"""Storage of shards and of the rows loaded from them: working folders, transactions, snapshots, lakes, and their repair."""

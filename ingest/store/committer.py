@@ -1,12 +1,12 @@
-"""The one process that writes an atlas: its working folder, the store it loads into, when it publishes.
+"""The one process that writes an atlas: its working folder, the store that it loads shards into, and when it publishes.
 
-A store is an atlas file (below) or a lake (ingest/store/lake/store.py). That of a file:
+A store is an atlas file (below) or a lake (ingest/store/lake/store.py). The store of an atlas file:
 
 atlas.duckdb            the published snapshot
 atlas.duckdb.work/
-  lock                  held by the process that works here, which it names
+  lock                  locked by the process that works here; contains its PID
   atlas.duckdb          the committer's file, with its log
-  begun                 what was read of a shard that is not done (ingest/workers/begun.py)
+  begun                 progress on a shard that is not complete (ingest/workers/begun.py)
   snapshot.tmp          the next snapshot, being written
   shards/worker-0/      see ingest/store/shards.py
 """
@@ -33,16 +33,16 @@ from schema.errors import AtlasError, Locked
 from schema.open.locks import is_handle_at, require_locks
 
 PUBLISH_SHARE = 20
-"""A snapshot is published during a run once this many times the last publication's duration has gone by."""
+"""Multiple of the last publication's duration after which a run publishes the next snapshot."""
 
 BEGUN = "begun"
-"""What was read of a shard that is not done (ingest/workers/begun.py)."""
+"""Name of the file with the progress on a shard that is not complete (ingest/workers/begun.py)."""
 
 OWN = (
     "lock", "shards", BEGUN, f"{BEGUN}.new", "atlas.duckdb", "atlas.duckdb.*", ".atlas.duckdb.opening-*", "snapshot.tmp", "snapshot.tmp.*", "stdin.txt",
     "stdin.partial",
 )  # fmt: skip
-"""What a working folder holds."""
+"""Name patterns of an ingest's files in its working folder."""
 
 
 def work_folder(target: Path) -> Path:
@@ -50,7 +50,7 @@ def work_folder(target: Path) -> Path:
 
 
 class Store(Protocol):
-    """What shards are loaded into. con: a connection in which the tables are those that the shards brought, unmerged."""
+    """The destination of shards. con: a connection whose tables have the rows as the shards brought them, unmerged."""
 
     con: duckdb.DuckDBPyConnection
 
@@ -61,12 +61,12 @@ class Store(Protocol):
         """Enter a shard and its manifest row in one transaction, once."""
 
     def publish(self) -> None:
-        """Show readers everything that is loaded, merged and sorted, all at once."""
+        """Show readers all loaded rows, merged and sorted, all at once."""
 
 
 @dataclass
 class FileStore:
-    """A working file, of which every snapshot is a merged and sorted copy at `target`."""
+    """A working file; every snapshot is a merged and sorted copy of it at `target`."""
 
     con: duckdb.DuckDBPyConnection
     target: Path
@@ -85,7 +85,7 @@ class FileStore:
 
 @dataclass
 class Committer:
-    """Loads shards into the store, and publishes when it is time."""
+    """The loader of shards into the store, which also publishes when it is time."""
 
     store: Store
     published_at: float
@@ -115,9 +115,9 @@ class Committer:
 
 @contextmanager
 def lock_work_folder(target: Path) -> Iterator[Path]:
-    """Hold the working folder of an atlas, for this process alone; made if there is none. Raises Locked, with the PID, if another has it.
+    """Lock the working folder of an atlas for this process alone, and make it if missing. Raises Locked, with the PID, if another process has the lock.
 
-    The lock is the operating system's and ends with its process, however that ends.
+    The lock is the operating system's, and ends with the process, however the process ends.
     """
     work = work_folder(target)
     while True:
@@ -156,7 +156,7 @@ def lock_work_folder(target: Path) -> Iterator[Path]:
 
 
 def check_free(target: Path) -> None:
-    """Raise Locked, as `lock_work_folder`, if another process has the working folder."""
+    """Raise Locked, as `lock_work_folder`, if another process has locked the working folder."""
     work = work_folder(target)
     if (work / "lock").exists() or work.is_symlink() or work.is_file():
         with lock_work_folder(target):
@@ -164,26 +164,26 @@ def check_free(target: Path) -> None:
 
 
 def check_own(work: Path) -> None:
-    """Raise AtlasError where somebody keeps in a working folder what is none of the ingest's: the folder is removed in the end."""
+    """Raise AtlasError if a working folder contains anything that is not the ingest's: the folder is removed in the end."""
     strange = sorted(path.name for path in work.iterdir() if not is_own(path))
     if strange:
         raise AtlasError(f"{work} holds {', '.join(strange[:5])}, which is none of an ingest's, and is removed in the end: move it away")
 
 
 def is_own(path: Path) -> bool:
-    """Tell whether an ingest gives such a name in its working folder."""
+    """Tell whether an ingest uses this name in its working folder."""
     return any(fnmatch(path.name, pattern) for pattern in OWN)
 
 
 HOLDER = re.compile(r"PID [0-9]{1,20}")
-"""What a lock says."""
+"""Pattern of the content of a lock file."""
 
 NO_LOCK = "is none of an ingest's, and would be written over: move it away"
-"""Of a file, a link or a pipe in its place."""
+"""Refusal of a file, a link or a pipe in the place of the lock file."""
 
 
 def open_lock(path: Path) -> TextIO:
-    """Open the file that locks a working folder, made if there is none. AtlasError for a link, a pipe and a second name of a file: it is written to."""
+    """Open the lock file of a working folder, and create it if missing. Raises AtlasError for a link, a pipe or a hard link: the file is written to."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     except OSError as error:
@@ -198,7 +198,7 @@ def open_lock(path: Path) -> TextIO:
 
 
 def holder(lock: TextIO) -> str:
-    """Name the process that holds a lock, as 'PID 123'; it has just begun where it has not said so."""
+    """Name the process that holds a lock, such as 'PID 123'. If the lock file is empty, the process has just begun."""
     lock.seek(0)
     said = lock.read(64)
     if not said:
@@ -207,9 +207,9 @@ def holder(lock: TextIO) -> str:
 
 
 def remove_work(work: Path) -> None:
-    """Remove a working folder that is held, its lock last: until then nobody takes it for his, and from then on another may.
+    """Remove a working folder that this process has locked, its lock last: until then no other process takes the folder, from then on one may.
 
-    What somebody has put there meanwhile stays, and the folder with it.
+    Files that somebody has put there meanwhile stay, and the folder with them.
     """
     remove_staged(staging_folder(work))
     for path in work.iterdir():
@@ -221,14 +221,14 @@ def remove_work(work: Path) -> None:
 
 
 def staging_folder(work: Path) -> Path:
-    """Give the path of the folder where shards wait to be loaded: it holds a folder for each worker."""
+    """Return the folder in which shards wait to be loaded; it contains a folder for each worker."""
     return work / "shards"
 
 
 def recover(store: Store) -> None:
     """Load shards that were complete when the last run died, and remove those it had loaded but not yet removed.
 
-    One of a run that is not known is removed, and one that comes after another where the other is lost: they are computed again, with their run or together.
+    A shard of an unknown run is removed, and so is a shard that must follow another which is lost: they are computed again, with their run or together.
     """
     runs = {run_id for (run_id,) in store.con.execute("SELECT r.run_id FROM run AS r").fetchall()}
     for shard in sorted(store.staging.waiting_shards(), key=lambda shard: len(shard.after)):

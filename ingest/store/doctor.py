@@ -1,6 +1,6 @@
-"""What is wrong with an atlas, and what can be done about it; with the folder it is made in: ingest/store/doctor_work.py.
+"""Faults of an atlas, and their repair; those of the folder it is made in: ingest/store/doctor_work.py.
 
-Looking changes nothing. A repair removes only what ingest computes again, renames what it cannot know to be worthless, and never touches what lies
+The search changes nothing. A repair removes only files that ingest computes again, renames files that may be of worth, and never touches the files
 beside an atlas.
 """
 
@@ -27,9 +27,9 @@ from schema.reading_back import read_in_subprocess
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong and where; what is to be done; and what does it, None where only a person can.
+    """One fault: what is wrong and where, its remedy, and the function that does the repair, None if only a person can.
 
-    is_fault: False of what goes its way by itself. removes: paths of what the repair removes.
+    is_fault: False if no repair is needed, since the next ingest goes on by itself. removes: paths that the repair removes.
     """
 
     what: str
@@ -40,14 +40,14 @@ class Finding:
 
 
 def waiting_shards_finding(n: int) -> Finding:
-    """Report shards that were computed and not loaded, of a file or a lake."""
+    """Report shards of a file or a lake that were computed but not loaded."""
     return Finding(f"shards that wait to be loaded: {n}", "run the ingest again: it goes on with them", is_fault=False)
 
 
 def findings(target: Path) -> Iterator[Finding]:
-    """Yield everything that is wrong with an atlas, one at a time: a repair may make the next unnecessary.
+    """Yield the faults of an atlas one at a time, since a repair may make the next unnecessary.
 
-    Raises AtlasError if there is nothing of that name, or no atlas.
+    Raises AtlasError if nothing has that name, or if the file is not an atlas.
     """
     work = work_folder(target)
     if not target.exists() and not work.exists():
@@ -63,7 +63,7 @@ def findings(target: Path) -> Iterator[Finding]:
 
 
 def fault(path: Path) -> str | None:
-    """Find what is wrong with a database by reading it from end to end, None if nothing is. Raises Locked if another process writes to it."""
+    """Read a database from end to end and return its first fault, None if it has none. Raises Locked if another process writes to it."""
     (found,) = read_in_subprocess([path])
     return next(iter(found.faults), None)
 
@@ -100,7 +100,7 @@ def companion_findings(target: Path) -> Iterator[Finding]:
 
 
 def attach_fault(path: Path, kind: Companion) -> str | None:
-    """Say why a whole file beside an atlas is not read; None if it is."""
+    """Explain why an undamaged file beside an atlas cannot be attached; None if it can."""
     try:
         with closing(open_writer(":memory:")) as con:
             attach_file(con, path, kind)
@@ -117,19 +117,19 @@ def space_findings(target: Path) -> Iterator[Finding]:
 
 
 def left_name_findings(target: Path) -> Iterator[Finding]:
-    """Yield the folders of second names of the snapshot, made while it was opened, that a killed reader has left."""
+    """Yield the folders of hard links to the snapshot that a reader made while it opened the snapshot, and left when it was killed."""
     for folder in left_names(target):
         yield Finding(f"{folder} is left from a reader that was killed", "remove it", partial(remove_left, folder), removes=(str(folder),))
 
 
 def find_aside_path(path: Path) -> Path:
-    """Find a name for what is set aside that nothing has yet, nor a log of it."""
+    """Find a name for a file that is set aside: one that neither a file nor a file's log has yet."""
     names = (path.with_name(f"{path.name}.damaged{'' if i == 0 else i}") for i in range(1000))
     return next(name for name in names if not any(os.path.lexists(each) for each in (name, log_of(name))))
 
 
 def rename(file: Path, to: Path) -> None:
-    """Set a database and its log aside."""
+    """Rename a database and its log, to set them aside."""
     log = Path(f"{file}.wal")
     if log.exists():
         put_in_place(log, log_of(to))

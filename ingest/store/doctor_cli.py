@@ -52,7 +52,7 @@ def doctor(target: Path, repair: bool, dry_run: bool, claim: bool) -> None:
 
 
 def report(found: "Iterable[Finding]", repair: bool, dry_run: bool) -> int:
-    """Print each finding, with what would be removed in a dry run, and do what it proposes if asked; returns how many are left."""
+    """Print each finding, in a dry run with the files that would be removed, and repair it if `repair`; return how many faults are left."""
     n_left = 0
     for finding in found:
         mend = finding.repair if repair else None

@@ -1,4 +1,4 @@
-"""What is wrong with the folder in which an atlas is made, and what can be done about it; rules as in ingest/store/doctor.py."""
+"""Faults of the folder in which an atlas is made, and their repair; rules as in ingest/store/doctor.py."""
 
 import re
 import shutil
@@ -24,11 +24,11 @@ from schema.plain import check_plain
 from schema.release import stored_tables
 
 BROKEN_LOG = re.compile(r"WAL.*byte position (\d+)")
-"""How DuckDB says where a log stops making sense."""
+"""Pattern of DuckDB's message that names the byte at which a log stops making sense."""
 
 
 def work_findings(target: Path) -> Iterator[Finding]:
-    """Yield everything that is wrong with the working folder of an atlas, if there is one, one at a time."""
+    """Yield the faults of the working folder of an atlas, if there is one, one at a time."""
     work = work_folder(target)
     if work.exists():
         yield from draft_findings(work)
@@ -50,7 +50,7 @@ def draft_findings(work: Path) -> Iterator[Finding]:
 
 
 def stray_findings(target: Path, folder: Path) -> Iterator[Finding]:
-    """Find what lies among the shards and is not one."""
+    """Report files and folders among the shards that are not shards."""
     if folder.is_file() or folder.is_symlink():
         yield stray_finding(target, folder)
     yield from (stray_finding(target, path) for path in glob_without_links(folder, "*") if not path.is_dir() or path.is_symlink())
@@ -58,7 +58,7 @@ def stray_findings(target: Path, folder: Path) -> Iterator[Finding]:
 
 
 def glob_without_links(folder: Path, pattern: str) -> list[Path]:
-    """List what matches the pattern in the folder itself, and not where a link in it leads."""
+    """List the paths in a folder that match the pattern, without those behind a link."""
     return sorted(path for path in folder.glob(pattern) if not folder.is_symlink() and not path.parent.is_symlink())
 
 
@@ -96,7 +96,7 @@ def work_file_findings(target: Path, work: Path) -> Iterator[Finding]:
 
 
 def foreign_file_findings(target: Path, file: Path) -> Iterator[Finding]:
-    """Find a working file that is whole, and not of this atlas."""
+    """Report a working file that is undamaged, but not of this atlas."""
     try:
         check_plain(file)
         with closing(make_interrupt_safe(open_unchanged(file))) as con:
@@ -112,7 +112,7 @@ def move_aside_finding(target: Path, file: Path, what: str) -> Finding:
 
 
 def width_of(target: Path, work: Path) -> int | None:
-    """Read d_model of what is being made; None where no file says it."""
+    """Read d_model of the atlas that is being made; None if no file names it."""
     for file in (work / "atlas.duckdb", target):
         with suppress(AtlasError, duckdb.Error), open_untrusted(file) as con:
             if (SENT, "model") in stored_tables(con) and (d_model := read_d_model(con, f"{SENT}.main.model")):
@@ -132,7 +132,7 @@ def shard_findings(folder: Path, d_model: int | None) -> Iterator[Finding]:
 
 
 def shard_fault(path: Path, d_model: int | None) -> str | None:
-    """Say why a shard cannot be loaded into an atlas of that width; None if it can."""
+    """Explain why a shard cannot be loaded into an atlas of width d_model; None if it can."""
     try:
         shard = read_shard(path)
         verify_shard(shard)
@@ -148,7 +148,7 @@ def shard_fault(path: Path, d_model: int | None) -> str | None:
 
 
 def cut_log(log: Path, end: int, copy: Path) -> None:
-    """Shorten a log to what makes sense, keeping the whole of it elsewhere."""
+    """Cut a log after its first `end` bytes, which make sense, and keep the whole log as `copy`."""
     shutil.copyfile(log, copy)
     with log.open("r+b") as file:
         file.truncate(end)

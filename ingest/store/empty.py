@@ -1,4 +1,4 @@
-"""The tables, views and questions of a new file, taken from one that a process builds once."""
+"""Tables, views and questions of a new file, copied from an empty atlas that a process builds once."""
 
 from contextlib import closing
 from pathlib import Path
@@ -13,13 +13,13 @@ from schema.patient import make_interrupt_safe
 from schema.release import release_digest
 
 BUILT: dict[tuple[str, int], bytes] = {}
-"""An atlas file without rows, by release and width of the residual stream."""
+"""Bytes of an atlas file without rows, by release and width of the residual stream."""
 
 
 def lay_out(con: duckdb.DuckDBPyConnection, draft: Path, d_model: int) -> None:
-    """Give the current database, which is empty and lies in `draft`, every table, view and question.
+    """Create every table, view and question in the current database, which is empty and whose file is `draft`.
 
-    Built statement by statement they take longer than the rows of a small atlas, and twice the room in the file.
+    Built statement by statement, they would take longer than the rows of a small atlas, and twice the space in the file.
     """
     source = Path(f"{draft}.empty")
     source.unlink(missing_ok=True)

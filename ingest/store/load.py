@@ -10,7 +10,7 @@ from ingest.store.transaction import transaction
 from schema.errors import AtlasError
 
 SHARED = {"document": "document_id", "sequence": "sequence_id", "position": "position_id"}
-"""Tables that a sweep and a trace of one corpus both bring: rows already there are left as they are."""
+"""Tables that a sweep and a trace of one corpus both bring, with their keys: rows already there are left as they are."""
 
 
 def loaded_shards(con: duckdb.DuckDBPyConnection, run_id: int) -> set[int]:
@@ -43,7 +43,7 @@ def insert(con: duckdb.DuckDBPyConnection, table: str, file: str, n_rows: int) -
 
 
 def insert_new(con: duckdb.DuckDBPyConnection, table: str, file: str) -> None:
-    """INSERT what is in a Parquet file; of the texts that sweep and trace both bring, only rows that are not there yet."""
+    """INSERT the rows of a Parquet file. If sweep and trace both bring the table (SHARED), only rows that are not there yet are inserted."""
     # not NOT IN, which reads every id that is there: this looks only among those between the file's least and greatest
     known = f" ANTI JOIN {table} USING ({SHARED[table]})" if table in SHARED else ""
     con.execute(f"INSERT INTO {table} BY NAME SELECT * FROM read_parquet(?){known}", [file])

@@ -1,4 +1,4 @@
-"""Rows that say what an atlas is made of: its model and vocabulary, corpora and runs. Also what has been done already."""
+"""Rows that describe the origin of an atlas: its model and vocabulary, corpora and runs. Also the work that has been done already."""
 
 import json
 import platform
@@ -25,7 +25,10 @@ MODEL_COLUMNS = (
 
 
 def check_registered_model(con: duckdb.DuckDBPyConnection, model: Model) -> bool:
-    """Tell whether the atlas holds this model; AtlasError if it holds another, or the same in another number format."""
+    """Tell whether the atlas has this model; False if it has none yet.
+
+    Raises AtlasError if it has another model, or the same in another number format.
+    """
     found = con.execute("SELECT name, revision, dtype, weights_sha256 FROM model").fetchall()
     if not found:
         return False
@@ -53,9 +56,9 @@ def register_model(con: duckdb.DuckDBPyConnection, model: Model) -> None:
 
 
 def forget_interrupted_runs(con: duckdb.DuckDBPyConnection) -> None:
-    """End what interrupted runs have left: one whose shards are all loaded is finished, and of one without any nothing is known.
+    """Settle interrupted runs: finish a run whose shards are all loaded, and delete a run that has none.
 
-    Either would bind who asks for something else.
+    Either would otherwise restrict a request for something else. If no run has a shard, corpora, vocabulary and model are deleted too.
     """
     with transaction(con):
         for (run_id,) in con.execute(COMPLETE).fetchall():
@@ -74,7 +77,7 @@ def find_corpus(con: duckdb.DuckDBPyConnection, name: str, split: str, source: d
 
 
 def register_corpus(con: duckdb.DuckDBPyConnection, corpus_id: int, name: str, split: str, source: dict, revision: str | None, seen: Survey) -> None:
-    """Enter a corpus, or raise AtlasError if its text is not what it was when a run of it began."""
+    """Enter a corpus. Raises AtlasError if its text has changed since a run over it began."""
     found = con.execute("SELECT sha256, n_documents FROM corpus WHERE corpus_id = ?", [corpus_id]).fetchall()
     is_read = con.execute("SELECT count(*) FROM run WHERE corpus_id = ?", [corpus_id]).fetchall() != [(0,)]
     if found and not is_read:
@@ -93,7 +96,7 @@ def register_corpus(con: duckdb.DuckDBPyConnection, corpus_id: int, name: str, s
 def find_run(con: duckdb.DuckDBPyConnection, kind: str, corpus_id: int | None, settings: Mapping[str, object]) -> int | None:
     """Find the run_id of the run with these settings, finished or not; None if there is none.
 
-    Where the model was read from is recorded and not compared: one atlas holds one model, whatever it is called.
+    The source of the model is recorded, but not compared: one atlas holds one model, whatever its name.
     """
     wanted = comparable_settings(json.loads(json.dumps(settings)))
     found = con.execute("SELECT run_id, settings FROM run WHERE kind = ? AND corpus_id IS NOT DISTINCT FROM ?", [kind, corpus_id]).fetchall()
@@ -101,7 +104,10 @@ def find_run(con: duckdb.DuckDBPyConnection, kind: str, corpus_id: int | None, s
 
 
 def reads_of(con: duckdb.DuckDBPyConnection, tables: Sequence[str], corpus_id: int | None) -> dict[str, list[int]]:
-    """Map tables to the run_ids of runs that brought rows of them, of the model or that corpus, None for all corpora; tables that no run filled left out."""
+    """Map each table to the run_ids of the runs that brought rows of it; tables that no run filled are left out.
+
+    corpus_id: count only runs over this corpus and runs of the model alone; None for all runs.
+    """
     sql = """
         SELECT DISTINCT s.run_id
         FROM shard AS s
@@ -114,7 +120,7 @@ def reads_of(con: duckdb.DuckDBPyConnection, tables: Sequence[str], corpus_id: i
 
 
 def settings_of(con: duckdb.DuckDBPyConnection, kind: str, **among: object) -> dict[str, object] | None:
-    """Find the settings of the first run of a kind that has these among them, finished or not; None if there is none."""
+    """Find the settings of the first run of a kind whose settings include `among`, finished or not; None if there is none."""
     found = con.execute("SELECT r.settings FROM run AS r WHERE r.kind = ? ORDER BY r.run_id", [kind]).fetchall()
     return next((of for of in (json.loads(stored) for (stored,) in found) if isinstance(of, dict) and among.items() <= of.items()), None)
 
@@ -130,9 +136,9 @@ def register_run(
     is_repeatable: bool,
     computed_by: Mapping[str, str],
 ) -> int:
-    """Register the run with these settings, and give its run_id: of the one there, finished or not, or of a new one. computed_by: recorded with the versions.
+    """Return the run_id of the run with these settings, finished or not; register a new run if there is none. computed_by: recorded with the versions.
 
-    Raises AtlasError where a run of this kind and corpus has other settings and may not be repeated with these, or has not finished.
+    Raises AtlasError if a run of this kind and corpus has other settings, and either may not be repeated with these or has not finished.
     """
     there = find_run(con, kind, corpus_id, settings)
     if there is not None:
@@ -154,14 +160,14 @@ def register_run(
 
 
 UNSAID = {"skip_first": 0, "distinct": 0}
-"""Settings that runs of older releases do not name, and what they did."""
+"""Settings that runs of older releases do not record, with the values that those releases used."""
 
 
 def comparable_settings(settings: object) -> dict[str, object]:
-    """Reduce settings to those that tell one run from another, and add what runs of older releases do not name.
+    """Reduce settings to those that tell one run from another, and add those that runs of older releases do not record.
 
-    Left out are the name of the model, which `check_registered_model` knows by its weights, and the runs it reads from: later ones make no other run. Empty
-    where a file says something else there.
+    The name and revision of the model are left out, since `check_registered_model` compares its weights, and so are the runs that a run reads from: later ones
+    do not make another run. The result is empty if a file has something other than settings there.
     """
     if not isinstance(settings, Mapping):
         return {}
@@ -180,13 +186,13 @@ WHERE run_id = ? AND status = 'running'
 
 
 def finish_run(con: duckdb.DuckDBPyConnection, run_id: int) -> None:
-    """Note that a run is complete; its end is not before its beginning, nor before its last shard, though the clock was set back meanwhile."""
+    """Mark a run as finished. Its end is never before its start or its last shard, even if the clock was set back meanwhile."""
     con.execute(FINISH, [datetime.now(UTC), run_id])
 
 
 @cache
 def versions() -> dict[str, str]:
-    """Read the versions of Python and of the packages that compute; what is not installed is left out, and asked for where it is needed."""
+    """Read the versions of Python and of the packages that compute. A package that is not installed is left out, and requested when it is needed."""
     found = {"python": platform.python_version()}
     for package in ("activation-atlas", "torch", "transformers", "duckdb", "numpy", "numba", "scipy", "umap-learn"):
         with suppress(PackageNotFoundError):

@@ -2,7 +2,7 @@
 
 atlas.duckdb.work/shards/worker-0/
   .000-00002.PID        being written
-  000-00001/            complete: manifest.json and a Parquet file a table
+  000-00001/            complete: manifest.json and one Parquet file per table
 """
 
 import hashlib
@@ -25,21 +25,21 @@ from schema.errors import AtlasError
 from schema.table_facts import facts
 
 WORDS = ["tail", "site", "direction", "selection", "projection", "removed", "control", "space"]
-"""Columns of few different words."""
+"""Columns with few distinct values, which are dictionary-encoded."""
 
 
 WHOLE = re.compile(r"\d{3,}-\d{5,}")
-"""How the folder of a shard is called."""
+"""Name of the folder of a complete shard."""
 
 DRAFT = re.compile(r"\.\d{3,}-\d{5,}\.\d+(?:\.old)?")
-"""How it is while it is written, or removed."""
+"""Name of the folder of a shard while it is being written or removed."""
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A complete shard: which run and number, rows of each table, and the digest of its files. path: a folder, or a place in a lake's storage.
+    """A complete shard: its run and number, the row count of each table, and the digest of its files. path: a folder, or a place in a lake's storage.
 
-    after: run and number of those that were computed with it and are loaded before it.
+    after: run and number of the shards that were computed with this one and must be loaded before it.
     """
 
     path: str
@@ -52,13 +52,13 @@ class Shard:
 
 
 class Staging(Protocol):
-    """Where workers put shards, for the committer to load them. It goes to every worker, on whatever machine."""
+    """The place where workers put shards for the committer to load. The object is sent to every worker, on any machine."""
 
     def write(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table], after: Sequence[Sequence[int]] = ()) -> Shard:
         """Write a complete shard of some worker; whatever happens meanwhile, it is there whole or not at all."""
 
     def waiting_shards(self) -> list[Shard]:
-        """Complete shards of all workers, in order."""
+        """List the complete shards of all workers, in order."""
 
     def discard(self, shard: Shard) -> None:
         """Discard a shard that was loaded, or is not needed: it waits no longer."""
@@ -66,7 +66,7 @@ class Staging(Protocol):
 
 @dataclass(frozen=True)
 class Folder:
-    """Shards on a disk that all workers share, those of each worker in a folder of their own."""
+    """Shards on a disk that all workers share, with one folder per worker."""
 
     path: Path
 
@@ -81,7 +81,7 @@ class Folder:
 
 
 def write_shard(folder: Path, run_id: int, shard_id: int, tables: Mapping[str, pa.Table], after: Sequence[Sequence[int]] = ()) -> Shard:
-    """Write a shard so that it is there whole or not at all: temporary name, fsync of every file, and its name in the end."""
+    """Write a shard so that it is there whole or not at all: under a temporary name, with an fsync of every file, and then renamed."""
     folder.mkdir(parents=True, exist_ok=True)
     final = folder / f"{run_id:03d}-{shard_id:05d}"
     draft = folder / f".{final.name}.{os.getpid()}"
@@ -107,7 +107,7 @@ def write_shard(folder: Path, run_id: int, shard_id: int, tables: Mapping[str, p
 
 
 def read_shard(path: Path) -> Shard:
-    """Read the manifest of a complete shard; its files are checked by `verify_shard`. Raises AtlasError if it is none."""
+    """Read the manifest of a complete shard; its files are checked by `verify_shard`. Raises AtlasError if the manifest is missing or damaged."""
     try:
         return shard_of(str(path), (path / "manifest.json").read_bytes())
     except OSError as error:
@@ -115,7 +115,10 @@ def read_shard(path: Path) -> Shard:
 
 
 def shard_of(path: str, manifest: bytes) -> Shard:
-    """Read a shard from the bytes of its manifest, which may be anybody's: its tables are named in SQL and as files. Raises AtlasError if it is none."""
+    """Read a shard from the bytes of its manifest. Raises AtlasError if they are not what a worker writes.
+
+    The manifest may come from anybody, and the table names in it are used in SQL and in file names.
+    """
     try:
         found = Shard(path, **json.loads(manifest))
     except (ValueError, TypeError, RecursionError) as error:
@@ -137,7 +140,7 @@ def shard_of(path: str, manifest: bytes) -> Shard:
 
 
 def is_number(x: object, end: int = 2**63) -> bool:
-    """Tell whether a value counts something, or numbers a run or a shard."""
+    """Tell whether a value can be a count, or the number of a run or a shard: an integer from 0 to below `end`."""
     return type(x) is int and 0 <= x < end
 
 
@@ -146,7 +149,7 @@ def damaged_shard_error(path: Path | str, what: str) -> AtlasError:
 
 
 def discard(path: Path) -> None:
-    """Remove a shard's folder so that it is there whole or not at all: out of sight first."""
+    """Remove a shard's folder so that it is there whole or not at all: it is renamed first."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.old")
     path.rename(draft)
     remove(draft)
@@ -170,7 +173,7 @@ def verify_shard(shard: Shard) -> None:
 
 
 def staged_shards(folder: Path) -> list[Shard]:
-    """Complete shards of all workers that wait to be loaded, in order; drafts that dead ones left are removed."""
+    """List the complete shards of all workers that wait to be loaded, in order, and remove the drafts of dead workers."""
     for path in (folder, *folder.glob("*")):
         if path.is_symlink():
             raise AtlasError(f"{path} is a link where the folder of a worker's shards would be: remove it")
@@ -180,12 +183,12 @@ def staged_shards(folder: Path) -> list[Shard]:
 
 
 def drafts(folder: Path) -> list[Path]:
-    """List the shards of all workers that were being written or removed when that ended, in order."""
+    """List the shards of all workers that were being written or removed when the process ended, in order."""
     return sorted(path for path in folder.glob("*/.*") if DRAFT.fullmatch(path.name) and not path.parent.is_symlink())
 
 
 def remove_staged(folder: Path) -> None:
-    """Remove the shards of all workers, whole or not, and each folder that is empty then; a link is left as it is."""
+    """Remove the shards of all workers, complete or not, and each folder that is then empty; links are left as they are."""
     if folder.is_symlink() or not folder.is_dir():
         return
     for worker in (path for path in folder.glob("worker-*") if path.is_dir() and not path.is_symlink()):

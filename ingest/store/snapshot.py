@@ -1,7 +1,7 @@
-"""Publish a snapshot: a new file with every table merged and sorted, checked by a full scan, put in place by one rename.
+"""Publishing of a snapshot: a new file with every table merged and sorted, checked by a full scan, and put in place by one rename.
 
-The committer's file only ever grows: triggers and statistics lie in it as the shards brought them. A snapshot is written
-afresh from it, so it is compact, sorted for its queries, has no write-ahead log, and readers of the old one are not disturbed.
+The committer's file only ever grows: it contains triggers and statistics as the shards brought them. A snapshot is written
+afresh from that file, so it is compact, sorted for its queries, and has no write-ahead log; readers of the old snapshot are not disturbed.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from schema.tables import metadata
 
 
 class Sums(NamedTuple):
-    """What the rows of a table add up to: by our hashes, which last, and by DuckDB's, which the same version reads back faster."""
+    """Checksums of the rows of a table: by our hashes, which last, and by DuckDB's, which are faster to check but only by the same version."""
 
     digest: Digest
     hashes: int
@@ -50,9 +50,9 @@ def publish(con: duckdb.DuckDBPyConnection, target: Path, work: Path) -> None:
 
 
 def put_in_place(con: duckdb.DuckDBPyConnection, draft: Path, target: Path, sums: Mapping[str, Sums]) -> None:
-    """Give a complete file its name, once it has been read back from end to end, and adds up to what was written.
+    """Rename a complete draft to `target`, once it has been read back from end to end and matches the sums of the rows that were written.
 
-    Raises AtlasError if the file of that name has a log.
+    Raises AtlasError if the file at `target` has a log.
     """
     check_snapshot(con, draft, sums)
     check_log(target)
@@ -60,9 +60,9 @@ def put_in_place(con: duckdb.DuckDBPyConnection, draft: Path, target: Path, sums
 
 
 def add_up(con: duckdb.DuckDBPyConnection, places: Mapping[str, str]) -> dict[str, Sums]:
-    """Add up the rows that each table should hold, which are read at its place: table → sums.
+    """Compute the checksums of the rows that each table should have: table → sums. places: table → the place to read these rows from.
 
-    Not while others are filled: whoever reads a file keeps DuckDB from using its blocks again.
+    Must not run while other tables are filled: a reader of a file keeps DuckDB from reusing its blocks.
     """
     with ThreadPoolExecutor(2, thread_name_prefix="sums") as pool, ExitStack() as stack:
         cursors = [stack.enter_context(closing(con.cursor())) for _ in places]
@@ -85,12 +85,12 @@ def sum_rows(con: duckdb.DuckDBPyConnection, place: str) -> Sums:
 
 
 def sum_hashes(con: duckdb.DuckDBPyConnection, place: str) -> int:
-    """Read a table from end to end by DuckDB alone."""
+    """Sum DuckDB's own hashes of a table's rows, which reads the table from end to end."""
     return int(con.execute(f"SELECT coalesce(sum(hash(t)), 0) FROM {place} AS t").fetchall()[0][0])
 
 
 def fill_snapshot(con: duckdb.DuckDBPyConnection, source: str) -> dict[str, str]:
-    """Fill every table of the current database, sorted, from the database `source`; returns where to read what each should hold."""
+    """Fill every table of the current database, sorted, from the database `source`; return table → the place to read from which rows it should have."""
     places = {}
     for table in metadata(1).tables.values():
         if table.name == STORED:
@@ -115,7 +115,7 @@ def columns_of(con: duckdb.DuckDBPyConnection, place: str) -> list[str]:
 
 
 def check_snapshot(con: duckdb.DuckDBPyConnection, draft: Path, sums: Mapping[str, Sums]) -> None:
-    """Read every value of the new file back; raise AtlasError if a log is left, or a table cannot be read or does not add up to these sums."""
+    """Read every value of the new file back. Raises AtlasError if a log is left, or a table is missing, cannot be read or does not match `sums`."""
     if Path(f"{draft}.wal").exists():
         raise AtlasError(f"{draft} still has a write-ahead log after its checkpoint; it was not published")
     con.execute(f"ATTACH '{escape_quotes(draft)}' AS check_snapshot (READ_ONLY)")

@@ -1,4 +1,4 @@
-"""All or nothing, in a file or in a lake."""
+"""Transactions, in a file or in a lake."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -8,7 +8,7 @@ import duckdb
 
 @contextmanager
 def transaction(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Do what the block does to the database as a whole or not at all."""
+    """Run the block as one transaction: either all of its changes to the database are made, or none."""
     con.execute("BEGIN")
     try:
         yield

@@ -1,4 +1,4 @@
-"""The committer's file: opened, told from another atlas's, and given up where it came to nothing."""
+"""The committer's file: how it is opened, checked to be of the right atlas, and removed if it came to nothing."""
 
 import shutil
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ def close_on_failure(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 
 def check_belongs(con: duckdb.DuckDBPyConnection, file: Path, target: Path) -> None:
-    """Raise NotAnAtlas if the open file is no committer's file of the atlas at `target`, and would publish less than is there."""
+    """Raise NotAnAtlas if the open file is not the committer's file of the atlas at `target`, and would publish fewer shards than are there."""
     check_version(con, file)
     if not target.exists():
         return
@@ -76,12 +76,12 @@ def check_belongs(con: duckdb.DuckDBPyConnection, file: Path, target: Path) -> N
 
 
 def loaded_shard_keys(con: duckdb.DuckDBPyConnection) -> set[tuple[str, int, int]]:
-    """Read weights, run and number of every shard that is loaded."""
+    """Read the weights' sha256, the run and the number of every loaded shard."""
     return set(con.execute("SELECT m.weights_sha256, s.run_id, s.shard_id FROM shard AS s, model AS m").fetchall())
 
 
 def holds_nothing(work: Path) -> bool:
-    """Tell whether no shard is in the committer's file, and none waits: what it says of a model and its runs then binds nobody."""
+    """Tell whether the committer's file has no shard, and none waits to be loaded; the model and runs recorded in the file then restrict nobody."""
     file = work / "atlas.duckdb"
     if any(staging_folder(work).glob("*/[!.]*")):
         return False
@@ -101,6 +101,6 @@ def discard_database(file: Path) -> None:
 
 
 def remove_unused_work(target: Path, work: Path) -> None:
-    """Remove the working folder of an ingest that came to nothing, but for a text from standard input: the name is free."""
+    """Remove the working folder of an ingest that came to nothing, so that its name is free. A folder with a text from standard input stays."""
     if (is_lake(target) or not target.exists()) and holds_nothing(work) and not (work / SPOOL_NAME).exists():
         remove_work(work)

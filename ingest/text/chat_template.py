@@ -1,7 +1,7 @@
-"""A process that renders chats by a template: a program in Jinja's language, which comes with a tokenizer from anybody.
+"""A process that renders chats by a template: a Jinja program, which comes with a tokenizer and may be by anybody.
 
-transformers renders it in a sandbox, where it reaches neither files nor Python. What it takes is limited here, by the kernel: processor time and memory.
-A request and its answer are a line of JSON each.
+transformers renders the template in a sandbox, where it reaches neither files nor Python. Here the kernel limits its processor time and memory.
+Each request and each answer is one line of JSON.
 """
 
 import json
@@ -18,14 +18,14 @@ from typing import Any
 from schema.platforms import LIMITS_MEMORY
 
 MOST_BYTES = 4 << 30
-"""Of address space; the process takes about one of it from the start."""
+"""Most bytes of address space; the process takes about 1 GiB of them from the start."""
 
 MOST_CHARS = 1 << 24
-"""Of a rendered chat: its caller has no limit of its own, and a tokenizer takes hundreds of bytes for each."""
+"""Most characters of a rendered chat: the calling process has no limit of its own, and a tokenizer takes hundreds of bytes for each character."""
 
 
 class OneDay(datetime):
-    """The clock of a template: a text that is read again must be what it was, and an atlas is made on more than one day."""
+    """The clock of a template, which always shows the same day: a text that is read again on another day must be the same."""
 
     @classmethod
     def now(cls, tz: Any = None) -> "OneDay":
@@ -79,9 +79,9 @@ def has_text(message: Mapping[str, Any]) -> bool:
 
 
 def role_spans(text: str, messages: Sequence[Mapping[str, Any]], skeleton: str) -> list[dict[str, object]] | None:
-    """Find the characters of the text that are each message's own words; None where the template does more to one than trim it.
+    """Find the span of each message's own words in the text; None if the template does more to a message than trim it.
 
-    skeleton: the same chat rendered from `mark_messages` messages. What stands between its marks stands between the messages.
+    skeleton: the same chat rendered from `mark_messages` messages. The text between its marks is the text between the messages.
     """
     with_text = [i for i, message in enumerate(messages) if has_text(message)]
     parts = re.split(r"atlasmessage(\d{9})end", skeleton)

@@ -1,4 +1,4 @@
-"""Chats as texts: each rendered by the tokenizer's own template, its special tokens read as such, and whose words are where."""
+"""Chats as texts: each is rendered by the tokenizer's own template, with its special tokens read as such, and the spans of each role are recorded."""
 
 import json
 import re
@@ -17,17 +17,17 @@ from schema.errors import AtlasError
 from schema.own_process import command_of
 
 ROLES = "roles"
-"""Where a document's metadata tells whose words are where: a list of {role, start, end}, in characters of its text."""
+"""Metadata key of a document for the spans of each role's words: a list of {role, start, end}, in characters of its text."""
 
 MOST_SECONDS = 10
-"""Of processor time that a template may take for one chat; a thousand messages take a hundredth of one."""
+"""Most seconds of processor time that a template may take for one chat; a thousand messages take about 0.01 s."""
 
 
 RENDERED = "change the chat or leave it out, or give texts that are rendered already, with --chat"
 
 
 class TemplateProcess:
-    """The process that renders chats by a tokenizer's template; it starts with the first chat, and ends with this."""
+    """The process that renders chats by a tokenizer's template. It starts with the first chat, and ends with this context."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
         self.tokenizer = tokenizer
@@ -44,9 +44,9 @@ class TemplateProcess:
     def render(self, name: str, messages: Sequence[Mapping[str, Any]], *, begins_answer: bool = False) -> tuple[str, list[dict[str, Any]] | None]:
         """Render a chat as text, and find the spans of each message's own words if they can be found.
 
-        begins_answer: end the text with what the template puts before the assistant's next words.
+        begins_answer: whether the text ends with the words that the template puts before the assistant's next message.
 
-        Raises AtlasError, with the name of the chat, where there is no template, or it fails, never ends or asks for more memory than there is.
+        Raises AtlasError, with the name of the chat, if the template fails, never ends or requests too much memory; also if the tokenizer has no template.
         """
         named = f"{name}: the chat template of tokenizer {self.tokenizer.name_or_path!r}"
         self.process = self.process or start_process(self.tokenizer)
@@ -68,7 +68,7 @@ class TemplateProcess:
 
 
 def start_process(tokenizer: PreTrainedTokenizerFast) -> "subprocess.Popen[str]":
-    """Start the process and tell it its template. Raises AtlasError where the tokenizer has none."""
+    """Start the process and send it the template. Raises AtlasError if the tokenizer has none."""
     try:
         template = tokenizer.get_chat_template()
     except ValueError as error:
@@ -83,7 +83,7 @@ def start_process(tokenizer: PreTrainedTokenizerFast) -> "subprocess.Popen[str]"
 
 
 def render_chats(documents: Iterable[Document], tokenizer: PreTrainedTokenizerFast, *, is_chat: bool) -> Iterator[Document]:
-    """Yield the documents, the chats among them rendered. is_chat: texts are read as chats that were rendered already."""
+    """Yield the documents with all chats rendered. is_chat: whether plain texts are chats that were rendered already."""
     with TemplateProcess(tokenizer) as template:
         for document in documents:
             if document.messages is None:
@@ -97,7 +97,7 @@ def render_chats(documents: Iterable[Document], tokenizer: PreTrainedTokenizerFa
 
 
 class ChatCounts:
-    """What is counted of chats and special tokens while documents are surveyed, and said afterwards."""
+    """Counts of chats and special tokens, taken while documents are surveyed and reported afterwards."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
         names = sorted({token.content for token in tokenizer.added_tokens_decoder.values() if token.special}, key=len, reverse=True)
@@ -117,7 +117,7 @@ class ChatCounts:
             yield document
 
     def notes(self) -> list[str]:
-        """List what the user should know of the chats and special tokens that were counted."""
+        """List notes for the user about the chats and special tokens that were counted."""
         found = []
         if self.n_rendered:
             found.append(f"note: {self.n_rendered:,} documents are chats, rendered by the tokenizer's own template; special tokens in them are read as such")

@@ -1,6 +1,6 @@
 """A CoNLL-U file aligned to documents by their characters.
 
-Format: https://universaldependencies.org/format.html. Of a multiword token the words share the characters; empty nodes have none and are left out.
+Format: https://universaldependencies.org/format.html. The words of a multiword token share its characters; empty nodes have none and are left out.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,13 +14,13 @@ from schema.errors import AtlasError
 
 N_COLUMNS = 10
 MOST_CHARACTERS = 100_000
-"""Of a line, and of a sentence's lines: what is held of a file is a sentence."""
+"""Most characters of a line, and of all lines of a sentence: the file is read one sentence at a time."""
 MOST_DIGITS = 9
 
 
 @dataclass(frozen=True)
 class Row:
-    """A word of the file. number: its ID; head: that of its head, 0 for the root, None if it says none."""
+    """A word of the file. number: its ID. head: the ID of its head, 0 for the root, None if the file gives none."""
 
     number: int
     pos: str | None
@@ -32,7 +32,7 @@ class Row:
 
 @dataclass
 class WrittenForm:
-    """What is written in one piece, a word or several. is_glued: whether the file says that no white space follows."""
+    """A form that is written in one piece, of one word or several. is_glued: whether the file says that no white space follows."""
 
     form: str
     rows: list[Row]
@@ -41,7 +41,7 @@ class WrittenForm:
 
 @dataclass(frozen=True)
 class Sentence:
-    """where: its number and line, in words. begins_document: whether the file says so."""
+    """A sentence of the file. where: file, number and line, as text for errors. begins_document: whether the file says that a document begins here."""
 
     where: str
     begins_document: bool
@@ -49,7 +49,7 @@ class Sentence:
 
 
 def sentences(path: Path) -> Iterator[Sentence]:
-    """Read the sentences of a CoNLL-U file. Raises AtlasError, with file and line, for what is not CoNLL-U."""
+    """Read the sentences of a CoNLL-U file. Raises AtlasError, with file and line, if the file is not CoNLL-U."""
     n, first, lines, begins, held = 0, 0, list[tuple[int, str]](), False, 0
     # it is read several times, and nobody may ever write to a pipe
     if path.exists() and not path.is_file():
@@ -114,7 +114,7 @@ def row(cells: list[str]) -> Row:
 
 
 class AlignedFile:
-    """Gives each document, asked for in order, its words. A document ends where its text does, or where the file says that another begins."""
+    """A CoNLL-U file that gives each document its words, in order. A document ends with its text, or where the file says that another begins."""
 
     def __init__(self, path: Path) -> None:
         self.read = sentences(path)
@@ -123,7 +123,7 @@ class AlignedFile:
             raise AtlasError(f"--words {path}: no sentence is in it; give spacy:PIPELINE or a CoNLL-U file")
 
     def words(self, document: Document) -> list[Word]:
-        """Find the words of a document in the file. Raises AtlasError, with sentence and place, where file and text differ."""
+        """Find the words of a document in the file. Raises AtlasError, with sentence and place, if file and text differ."""
         text, at, n, found = document.text, 0, 0, list[Word]()
         while self.next is not None and not (n and self.next.begins_document) and (at := skip_whitespace(text, at)) < len(text):
             words, at = align_sentence(self.next, document.name, text, at, n, len(found))
@@ -139,7 +139,10 @@ class AlignedFile:
 
 
 def align_sentence(sentence: Sentence, name: str, text: str, at: int, number: int, before: int) -> tuple[list[Word], int]:
-    """Align a sentence to the text from a character on: its words, and where it ends. before: how many words of the document come before it."""
+    """Align a sentence to the text from character `at` on; return its words, and the offset of its end.
+
+    number: the sentence's number in the document. before: how many words of the document come before it.
+    """
     spans: list[tuple[Row, int, int]] = []
     is_glued = False
     for piece in sentence.written:
@@ -159,14 +162,14 @@ def align_sentence(sentence: Sentence, name: str, text: str, at: int, number: in
 
 
 def skip_whitespace(text: str, at: int) -> int:
-    """Find the first character from `at` on that is not white space; the text's end where there is none."""
+    """Find the first character from `at` on that is not white space; the text's end if there is none."""
     while at < len(text) and text[at].isspace():
         at += 1
     return at
 
 
 def match_form(text: str, at: int, form: str) -> int | None:
-    """Find where a form that stands at a character ends, None where it does not stand there; any white space matches that within the form."""
+    """Find the end of a form that begins at character `at`, None if another text is there; white space within the form matches any white space."""
     for i, part in enumerate(form.split()):
         at = skip_whitespace(text, at) if i else at
         if not text.startswith(part, at):
@@ -176,7 +179,7 @@ def match_form(text: str, at: int, form: str) -> int | None:
 
 
 def align_all(path: Path, documents: Iterable[Document]) -> None:
-    """Raise AtlasError where a file does not align with these documents."""
+    """Raise AtlasError if a file does not align with these documents."""
     found = AlignedFile(path)
     for document in documents:
         found.words(document)

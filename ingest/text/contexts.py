@@ -1,12 +1,13 @@
-"""Numbers of contexts: positions whose last tokens are equal have the same."""
+"""Numbers of contexts: positions whose last tokens are equal have the same number."""
 
 import numpy as np
 
 
 def context_numbers(token_ids: np.ndarray, n: int) -> np.ndarray:
-    """Hash the last n tokens up to each position of a sequence to 64 bits, all tokens where there are fewer: [n_positions] int64.
+    """Hash the last n tokens up to each position of a sequence to 64 bits, or all tokens if there are fewer: [n_positions] int64.
 
-    It is a sum of hashes of each token and how far back it is, so that a sequence takes n passes over it. Two contexts share a number with a chance of 2^-64.
+    The hash is a sum over tokens of a hash of the token and its distance, so that a sequence takes n passes. Two contexts share a number with a chance of
+    2^-64.
     """
     tokens = token_ids.astype(np.uint64)
     found = np.zeros(len(tokens), np.uint64)

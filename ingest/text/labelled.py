@@ -8,14 +8,15 @@ import numpy as np
 from ingest.text.sequences import CutDocument
 
 IDS_PER_CHARACTER = 4
-"""Word ids that each character of a text has: several words may be written as one (Portuguese à is a preposition and an article)."""
+"""Number of word ids for each character of a text: several words may be written as one (Portuguese à is a preposition and an article)."""
 
 
 @dataclass(frozen=True)
 class Word:
-    """start, end: what it covers of the document's text; sentence: its number in the document, from 0.
+    """A word with its labels; labels that nobody gave are None.
 
-    head: the number, in the same list, of the word that it depends on; None for the root of a sentence. Labels that nobody gave are None.
+    start, end: its characters in the document's text. sentence: its number in the document, from 0.
+    head: the number, in the same list, of the word that it depends on; None for the root of a sentence.
     """
 
     start: int
@@ -30,7 +31,7 @@ class Word:
 
 @dataclass(frozen=True, eq=False)
 class CoveredTokens:
-    """The tokens of a document that cover characters of it, BOS aside: all [n_tokens]."""
+    """The tokens of a document that cover characters of it, thus without BOS. All arrays are [n_tokens]."""
 
     position_ids: np.ndarray
     starts: np.ndarray
@@ -51,9 +52,10 @@ def read_end(document: CutDocument) -> int:
 
 
 def places(words: Sequence[Word], tokens: CoveredTokens) -> tuple[list[int | None], list[int | None]]:
-    """Find the position_id of the first token that covers any of each word, and of the token that ends where it does; None where there is none.
+    """Find the position_ids of each word's first token and of the token that ends where the word ends; None if there is none.
 
-    Of tokens that share a character the last one ends it: only there has the model read the whole word.
+    The first token is the first that covers any of the word. If several tokens share a character, the last of them ends the word: only there has the model read
+    the whole word.
     """
     ends_at = dict(zip(tokens.ends.tolist(), tokens.position_ids.tolist(), strict=True))
     first = np.searchsorted(tokens.ends, [w.start for w in words], side="right").tolist()
@@ -64,7 +66,7 @@ def places(words: Sequence[Word], tokens: CoveredTokens) -> tuple[list[int | Non
 
 
 def word_ids(words: Sequence[Word], first: int) -> list[int]:
-    """Assign ids to the words, ascending, and the same whatever part of the corpus is looked at.
+    """Assign ascending ids to the words; a word has the same id whatever part of the corpus is read.
 
     An id is IDS_PER_CHARACTER times the word's first character, counted on from `first`, plus the word's place among those that begin there.
     """

@@ -1,4 +1,4 @@
-"""Text to count in: the tokens of documents without the model's cuts, those that are to be predicted left out."""
+"""Text in which n-grams are counted: tokens of documents without the model's cuts, except documents that are to be predicted."""
 
 from collections.abc import Collection, Iterable, Iterator
 from hashlib import sha256
@@ -11,12 +11,12 @@ from ingest.text.sequences import CutDocument, Encoder
 
 
 def text_digest(document: Document) -> bytes:
-    """Compute the digest of a document's text: what two documents of the same text share."""
+    """Compute the digest of a document's text; documents with the same text have the same digest."""
     return sha256(document.text.encode()).digest()
 
 
 def counted_documents(documents: Iterable[Document], tokenizer: PreTrainedTokenizerFast, left_out: Collection[bytes]) -> Iterator[np.ndarray]:
-    """Yield the token_ids of each document, [n] int32, leaving out the documents of these digests and those of white space."""
+    """Yield the token_ids of each document, [n] int32, except documents with a digest in `left_out` and documents of white space alone."""
     encoder = Encoder(tokenizer)
     for document in documents:
         if document.text and not document.text.isspace() and text_digest(document) not in left_out:
@@ -24,9 +24,10 @@ def counted_documents(documents: Iterable[Document], tokenizer: PreTrainedTokeni
 
 
 def read_tokens(document: CutDocument, bos: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Collect the position_ids of the document's own tokens, [n], and these tokens with the one behind the last, [n + 1], or [n] where none is.
+    """Collect the position_ids of the document's own tokens, [n], and these tokens with the one after the last, [n + 1], or [n] if none follows.
 
-    bos: what sequences begin with. A chat's first does not where its template writes none, and where it writes one that is of its text.
+    bos: the token that sequences begin with. A chat's first sequence begins without it if the template writes none; a BOS that the template writes belongs to
+    the text.
     """
     firsts = [int(s.token_ids[0] == bos and s.char_starts[0] == s.char_ends[0]) for s in document.sequences]
     ids = [s.first_position_id + np.arange(first, len(s.token_ids)) for s, first in zip(document.sequences, firsts, strict=True)]

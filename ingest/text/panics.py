@@ -1,4 +1,4 @@
-"""What panics in Rust, as errors of one line: a panic is no Exception, and Rust writes a page about it on standard error."""
+"""Panics of Rust code as errors of one line: a panic is not an Exception, and Rust writes a page about it on standard error."""
 
 import os
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def translate_panics(what: str) -> Iterator[None]:
 
 @contextmanager
 def silence_stderr(is_quiet: bool = True) -> Iterator[None]:
-    """Let nothing that this process writes to standard error be seen, also by code that is not Python."""
+    """Discard all that this process writes to standard error, also by code that is not Python."""
     if not is_quiet:
         yield
         return

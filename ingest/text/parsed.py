@@ -1,4 +1,4 @@
-"""Sentences whose words have heads, as the model has read them: what trees are looked for in, and what heads are held against."""
+"""Sentences whose words have heads, as the model has read them: the data for tree probes, and for comparing attention with syntactic heads."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -11,9 +11,9 @@ import numpy as np
 from ingest.text.probed_words import split_documents
 
 MOST_WORDS = 100
-"""Of a sentence; longer ones are left out."""
+"""Most words of a sentence; longer sentences are left out."""
 MOST_TOKENS = 512
-"""Likewise."""
+"""Most tokens of a sentence; longer sentences are left out."""
 PUNCTUATION = "PUNCT"
 
 WORDS = """
@@ -38,10 +38,11 @@ GROUP BY ALL
 
 @dataclass(frozen=True, eq=False)
 class Parsed:
-    """A sentence of n words in their order. All [n] but the first three.
+    """A sentence of n words in their order. All fields but the first three are [n].
 
-    sequence_id: where its words are read, None if they are not in one sequence. heads: place of each word's head, -1 where it has none. first, last:
-    position_id of its tokens; -1 where a word begins at index 0, ends with no token, or is read in another sequence than it begins in.
+    sequence_id: the sequence in which its words are read, None if they are not in one. heads: index of each word's head, -1 for a word without one. first,
+    last:
+    position_ids of each word's first and last token; -1 if the word begins at index 0, ends with no token, or ends in another sequence than it begins in.
     """
 
     document_id: int
@@ -59,24 +60,24 @@ class Parsed:
 
     @property
     def is_read(self) -> np.ndarray:
-        """Tell which words have tokens of their own, behind index 0."""
+        """Mask of the words that have tokens of their own, after index 0."""
         return self.last >= 0
 
     @property
     def n_tokens(self) -> int:
-        """Count the tokens from the first that is read to the last."""
+        """Number of tokens from the first that is read to the last."""
         return int(self.last.max() - self.first[self.is_read].min(initial=self.last.max())) + 1
 
     @property
     def is_tree(self) -> bool:
-        """Tell whether all words are read in one sequence, one of them is the root, and all others hang on it."""
+        """Whether all words are read in one sequence, one of them is the root, and all others depend on it."""
         if self.sequence_id is None or not self.is_read.all() or (self.heads < 0).sum() != 1:
             return False
         return bool(np.isfinite(depths(self.heads)).all())
 
 
 def depths(heads: np.ndarray) -> np.ndarray:
-    """Count the edges from each word up to the root, [n]; inf where heads go round in a circle."""
+    """Count the edges from each word up to the root, [n]; inf if the heads lead into a circle."""
     found, at, n = np.zeros(len(heads)), np.arange(len(heads)), len(heads)
     for _ in range(n):
         found, at = found + (heads[at] >= 0), np.where(heads[at] >= 0, heads[at], at)
@@ -98,9 +99,11 @@ def tree_distances(heads: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class ParsedText:
-    """sequences: what is looked at of a corpus; sentences: those of at most MOST_WORDS and MOST_TOKENS that lie in one of them.
+    """The sentences of a corpus's drawn `sequences`.
 
-    split: sentences that do not lie in one; long: those that do, and are longer.
+    sentences: those within one of the sequences, of at most MOST_WORDS and MOST_TOKENS. split: sentences that are not within one. long: sentences that are
+    within
+    one, and longer.
     """
 
     sentences: list[Parsed]

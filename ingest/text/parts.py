@@ -1,4 +1,4 @@
-"""The documents of each shard of a reading: of a span of the corpus, or of a part of the sample."""
+"""Documents of each shard when a text is read: those of a span of the corpus, or of a part of the sample."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -10,11 +10,11 @@ from ingest.text.survey import Span
 from schema.errors import AtlasError
 
 SAMPLED_PER_SHARD = 64
-"""Positions of a shard: their states are held in memory at once."""
+"""Sampled positions of a shard, whose states are in memory at once."""
 
 
 def sample_parts(sample: tuple[int, ...], spans: tuple[Span, ...]) -> list[np.ndarray]:
-    """Split an ascending sample of positions into parts of consecutive ones, none of which lies in two of the spans."""
+    """Split an ascending sample of positions into parts of consecutive ones, at most SAMPLED_PER_SHARD each; no part crosses two spans."""
     starts = np.searchsorted(sample, [span.first_position_id for span in spans])
     return [part[i : i + SAMPLED_PER_SHARD] for part in np.split(np.array(sample, np.int64), starts) for i in range(0, len(part), SAMPLED_PER_SHARD)]
 
@@ -25,7 +25,7 @@ def is_within_span(part: np.ndarray, span: Span) -> bool:
 
 
 def documents_of_spans(spans: tuple[Span, ...], documents: Iterator[CutDocument]) -> Iterator[tuple[int, list[CutDocument]]]:
-    """Yield the number of each span and its documents; one pass over the corpus. Raises AtlasError where they are not what was counted."""
+    """Yield the number of each span and its documents, in one pass over the corpus. Raises AtlasError if they differ from the count of the survey."""
     for span in spans:
         found = list(islice(documents, span.n_documents))
         n = sum(len(s.token_ids) for d in found for s in d.sequences)
@@ -38,7 +38,7 @@ def documents_of_spans(spans: tuple[Span, ...], documents: Iterator[CutDocument]
 
 
 def documents_of_parts(parts: dict[int, np.ndarray], documents: Iterator[CutDocument]) -> Iterator[tuple[int, list[CutDocument]]]:
-    """Yield the number of each part of an ascending sample and the documents its positions lie in; one pass over the corpus."""
+    """Yield the number of each part of an ascending sample and the documents that contain its positions, in one pass over the corpus."""
     near: list[CutDocument] = []
     waiting = list(parts)
     for document in documents:

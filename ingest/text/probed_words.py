@@ -1,6 +1,6 @@
 """Words that probes learn from and are scored on: drawn by a seed, split by document, so that no text is in both.
 
-Some labels nobody needs to give: those that the text, its tokens and where it is cut say of each word.
+Some labels need no annotation: they follow from the text, its tokens and its cuts.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from ingest.text.survey import hashes
 from schema.errors import AtlasError
 
 COMMONEST = 32
-"""Tokens that are told apart, those of most words to learn from: a probe has weights for every label."""
+"""Number of tokens that are labels, the most frequent among the words to learn from: a probe has weights for every label."""
 
 FACTS = """
 WITH
@@ -51,9 +51,9 @@ ORDER BY w.word_id
 """
 
 TEST_SHARE = 0.2
-"""Of the documents."""
+"""Share of the documents that probes are scored on."""
 MOST_WORDS = {False: 32_000, True: 8_000}
-"""Words that are looked at, about, by whether they are of the test: of more text whole sequences are drawn."""
+"""Approximate number of words that are used, by whether they are for the test; from a longer text, whole sequences are drawn."""
 NO_ENTITY = "O"
 
 SEQUENCES = """
@@ -79,7 +79,10 @@ ORDER BY w.word_id
 
 @dataclass(frozen=True, eq=False)
 class ProbedWords:
-    """All [n], in the order of the text. labels: task → label of each word, None where the source says none. types: the word as it is written, numbered."""
+    """Words of a probe, in the order of the text. All arrays are [n]. labels: task → label of each word, None if the source gives none.
+
+    types: the number of each word's written form.
+    """
 
     word_ids: np.ndarray
     document_ids: np.ndarray
@@ -91,16 +94,16 @@ class ProbedWords:
 
 @dataclass(frozen=True, eq=False)
 class DocumentSplit:
-    """What is looked at of a corpus. test_documents: ids of those that are scored on; sequences: of both parts."""
+    """The part of a corpus that probes use. test_documents: ids of the documents that are scored on; sequences: ids of those drawn from all documents."""
 
     test_documents: np.ndarray
     sequences: set[int]
 
 
 def split_documents(con: duckdb.DuckDBPyConnection, corpus_id: int, asked: str, seed: int) -> DocumentSplit:
-    """Draw the documents that are scored on, and sequences of these and of the documents that are learned from. asked: the option that asks for it.
+    """Draw the documents that are scored on, and sequences of these and of the documents that are learned from. asked: the option to name in errors.
 
-    Raises AtlasError where there are no words, or fewer than two documents to divide.
+    Raises AtlasError if there are no words, or fewer than two documents to divide.
     """
     found = con.execute(SEQUENCES, {"corpus": corpus_id}).fetchnumpy()
     documents = np.unique(found["document_id"])
@@ -115,7 +118,7 @@ def split_documents(con: duckdb.DuckDBPyConnection, corpus_id: int, asked: str, 
 
 
 def explain_no_words(con: duckdb.DuckDBPyConnection, corpus_id: int) -> str:
-    """Explain why a corpus has no words that a probe can look at."""
+    """Explain why a corpus has no words that a probe can use."""
     if con.execute("FROM run AS r WHERE r.kind = 'word' AND r.corpus_id = $corpus", {"corpus": corpus_id}).fetchall():
         return "no token ends with a word of this corpus, as far as the model reads it; those at index 0 are left out"
     return (
@@ -125,7 +128,7 @@ def explain_no_words(con: duckdb.DuckDBPyConnection, corpus_id: int) -> str:
 
 
 def probed_words(con: duckdb.DuckDBPyConnection, corpus_id: int, tasks: tuple[str, ...], seed: int) -> tuple[ProbedWords, set[int]]:
-    """Read the words that a probe looks at, and the sequences that they are in. Raises AtlasError as `split_documents` does."""
+    """Read the words that a probe uses, and the ids of the drawn sequences. Raises AtlasError as `split_documents` does."""
     parts = split_documents(con, corpus_id, f"--probe {tasks[0]}", seed)
     rows = con.execute(WORDS, {"corpus": corpus_id, "sequences": sorted(parts.sequences), "no_entity": NO_ENTITY}).fetchall()
     *numbers, texts, pos, tag, relation, entity = zip(*rows, strict=True)
@@ -140,14 +143,14 @@ def probed_words(con: duckdb.DuckDBPyConnection, corpus_id: int, tasks: tuple[st
 
 
 def draw_sequences(sequence_ids: np.ndarray, n_words: np.ndarray, seed: int, most: int) -> np.ndarray:
-    """Draw sequences by the hash of the seed until they have so many words."""
+    """Draw sequences in the order of their hashes with the seed, until they have `most` words."""
     order = np.argsort(hashes(seed, 1, sequence_ids), kind="stable")
     n = int(np.searchsorted(np.cumsum(n_words[order]), most)) + 1
     return sequence_ids[order[:n]]
 
 
 def chosen_layers(asked: str, n_layers: int | None) -> list[int]:
-    """Read --probe-layers: ascending; n_layers: None where they are not known yet. Raises AtlasError for what is no layer."""
+    """Parse --probe-layers to ascending layers. n_layers: None if it is not known yet. Raises AtlasError for text that names no layer."""
     if asked == "all":
         return list(range(n_layers or 0))
     parts = asked.split(",")
@@ -160,7 +163,7 @@ def chosen_layers(asked: str, n_layers: int | None) -> list[int]:
 
 
 def chosen_ranks(asked: str, d_model: int | None) -> list[int]:
-    """Read --tree-ranks: ascending, at most d_model, None where it is not known yet: more dimensions hold no more. Raises AtlasError for what is no rank."""
+    """Parse --tree-ranks to ascending ranks, at most d_model: more dimensions hold no more. d_model: None if not known yet. Raises AtlasError for no rank."""
     parts = asked.split(",")
     if not all(part.strip().isdecimal() and 0 < len(part.strip()) < 6 and int(part) > 0 for part in parts):
         raise AtlasError(f"--tree-ranks {asked!r}: give numbers of dimensions such as 1,4,16,64")
@@ -168,9 +171,10 @@ def chosen_ranks(asked: str, d_model: int | None) -> list[int]:
 
 
 def told_labels(con: duckdb.DuckDBPyConnection, corpus_id: int, word_ids: np.ndarray, is_test: np.ndarray) -> dict[str, Sequence[str | None]]:
-    """Label each of the words, ascending [n] and read at a token: task → label of each; None where it has none.
+    """Derive labels of the words from the text, its tokens and its cuts: task → label of each word; None for a word that has none.
 
-    The last sentence of a document ends where the model has read no further, perhaps: how far off its end is nobody knows.
+    word_ids: [n], ascending, of words that are read at a token.
+    The last sentence of a document may go on after the part that the model has read, so the distance to its end is not known.
     """
     tokens, followers, n_written, indices, starts, n_after = zip(*con.execute(FACTS, {"corpus": corpus_id, "words": word_ids.tolist()}).fetchall(), strict=True)
     return {
@@ -184,13 +188,13 @@ def told_labels(con: duckdb.DuckDBPyConnection, corpus_id: int, word_ids: np.nda
 
 
 def bin_of(n: int) -> str:
-    """Name the bin of a number, 0, 1, 2-3, 4-7, 8-15, …: what two numbers of about the same size have in common."""
+    """Name the bin of a number, 0, 1, 2-3, 4-7, 8-15, …, which numbers of about the same size share."""
     low = 1 << (n.bit_length() - 1) if n else 0
     return str(low) if low < 2 else f"{low}-{2 * low - 1}"
 
 
 def commonest(labels: Sequence[str | None], is_test: np.ndarray) -> list[str | None]:
-    """Keep the COMMONEST most frequent labels of the words to learn from, ties by their characters; None for the others."""
+    """Keep the COMMONEST most frequent labels of the words to learn from, ties in alphabetical order; None for the other labels."""
     counts = Counter(label for label, in_test in zip(labels, is_test, strict=True) if label is not None and not in_test)
     kept = set(sorted(counts, key=lambda label: (-counts[label], label))[:COMMONEST])
     return [label if label in kept else None for label in labels]

@@ -1,7 +1,7 @@
-"""Find the text that a corpus repeats most, in memory that does not grow with the corpus.
+"""Search for the text that a corpus repeats most, in memory that does not grow with the corpus.
 
-Stretches of WINDOW tokens are counted by the sketch of Misra and Gries 1982: the commonest COUNTED are kept, and whatever is let go of is taken from all.
-A count is never too large, and too small by at most 1 in COUNTED of the positions; below COUNTED stretches it is exact.
+Stretches of WINDOW tokens are counted by the sketch of Misra and Gries 1982: the commonest COUNTED are kept, and the largest dropped count is subtracted from
+all. A count is never too large, and too small by at most 1 in COUNTED of the positions; if there are no more than COUNTED stretches, it is exact.
 """
 
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ from ingest.text.contexts import context_numbers
 from ingest.text.sequences import CutDocument, Sequence
 
 WINDOW = 16
-"""Tokens of a stretch."""
+"""Length of a stretch in tokens."""
 
 COUNTED, AT_ONCE = 2**16, 2**18
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """A stretch of text and how often the corpus has it, at least."""
+    """A stretch of text, and the least number of times that the corpus has it."""
 
     text: str
     n: int
 
 
 class Repeats:
-    """Counts stretches within sequences."""
+    """A counter of stretches within sequences."""
 
     def __init__(self) -> None:
         self.stretches, self.counts = np.empty(0, np.int64), np.empty(0, np.int64)
@@ -44,7 +44,7 @@ class Repeats:
             self.count()
 
     def count(self) -> None:
-        """Count what waits."""
+        """Count the stretches of the waiting sequences."""
         if not self.waiting:
             return
         found = [stretches(sequence.token_ids) for sequence, _ in self.waiting]
@@ -63,19 +63,19 @@ class Repeats:
         self.waiting, self.n_waiting = [], 0
 
     def commonest_stretch(self) -> Repeat | None:
-        """Find the commonest stretch; None where none stands twice."""
+        """Find the commonest stretch; None if none occurs twice."""
         self.count()
         n = int(self.counts.max(initial=0))
         return Repeat(self.best[1], n) if self.best and n > 1 else None
 
 
 def stretches(token_ids: np.ndarray) -> np.ndarray:
-    """Compute the numbers of every WINDOW tokens in a row: [n - WINDOW + 1]."""
+    """Compute the number of every stretch of WINDOW consecutive tokens: [n - WINDOW + 1]."""
     return context_numbers(token_ids, WINDOW)[WINDOW - 1 :]
 
 
 def text_at(found: np.ndarray, sequence: Sequence, text: str, stretch: int) -> str | None:
-    """Cut a stretch from the text of a sequence; None where the sequence does not have it."""
+    """Cut a stretch from the text of a sequence; None if the sequence does not have it."""
     places = np.flatnonzero(found == stretch)
     if not len(places):
         return None

@@ -9,7 +9,7 @@ from ingest.text.survey import hashes
 
 
 def drawn_sequences(sequences: Iterable[Sequence], seed: int, n: int) -> list[Sequence]:
-    """Draw at most n sequences of more than one token, those of the lowest hash of the seed; at most twice as many are held at once."""
+    """Draw at most n sequences of more than one token, those with the lowest hash of the seed; at most twice as many are in memory at once."""
     found: list[tuple[int, int, Sequence]] = []
     for s in (s for s in sequences if len(s.token_ids) > 1):
         found.append((int(hashes(seed, 0, np.array([s.sequence_id]))[0]), s.sequence_id, s))

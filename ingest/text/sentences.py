@@ -1,4 +1,4 @@
-"""Where sentences start, by a rule that can be said in three lines."""
+"""Starts of sentences, by a rule that can be stated in three lines."""
 
 import re
 

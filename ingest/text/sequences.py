@@ -1,4 +1,4 @@
-"""Cut documents into sequences, the contexts that the model reads, and number documents, sequences and positions."""
+"""Cutting of documents into sequences, the contexts that the model reads, and numbering of documents, sequences and positions."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -19,16 +19,16 @@ ID_BITS = 40
 """A corpus numbers its documents, sequences and positions from corpus_id · 2^40, so that ids of different corpora never meet."""
 
 BOS_RULES = ("auto", "always", "never", "start")
-"""Whether every sequence begins with the BOS token: as the tokenizer itself does when it encodes a text; always; never; always, and where the tokenizer has
-none with its end-of-text token, so that the first token of a text is predicted too. Any other rule is the name of the token."""
+"""Rules for the token that every sequence begins with. auto: as the tokenizer itself begins a text; always: BOS; never: none; start: BOS, or the end-of-text
+token if the tokenizer has no BOS, so that the first token of a text is predicted too. Any other rule is the name of the token."""
 
 CUTS = ("tokens", "sentences")
-"""How a document is cut: into stretches of the context's length, or by sentence (a longer one is cut further)."""
+"""Ways to cut a document: into stretches of the context's length, or by sentence (a longer one is cut further)."""
 
 NO_NEXT_TOKEN = -1
 
 CHARS_PER_TOKEN = 16
-"""How much of a text is encoded first, for each token that is wanted of it: in most texts a token takes 3 to 5."""
+"""Characters of a text that are encoded first for each token that is wanted from it: in most texts a token takes 3 to 5."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +36,8 @@ class Sequence:
     """A run of tokens read in one context; all arrays are [n_positions] int32.
 
     next_token_ids: the corpus token that follows, also across a cut; NO_NEXT_TOKEN at the end of the document.
-    char_starts, char_ends: what the token covers of the document's text; pieces of one character all cover it;
-    BOS covers nothing, at the first character of the token behind it.
+    char_starts, char_ends: the characters of the document's text that the token covers. Tokens that are pieces of one character all cover it;
+    BOS covers nothing, at the first character of the next token.
     """
 
     sequence_id: int
@@ -67,18 +67,18 @@ class Encoding:
     ends: np.ndarray
 
     def begins_as(self, other: "Encoding", n: int) -> bool:
-        """Tell whether both have n tokens or more, and the first n are the same."""
+        """Tell whether both encodings have at least n tokens, and the same first n."""
         return min(len(self.token_ids), len(other.token_ids)) >= n and all(
             np.array_equal(getattr(self, f.name)[:n], getattr(other, f.name)[:n]) for f in fields(self)
         )
 
 
 class Encoder:
-    """A tokenizer's pipeline, set to tell exact offsets into the original text.
+    """A tokenizer's pipeline, set to give exact offsets into the original text.
 
-    Text is text: a document that spells a control token, such as <|im_start|>, is read as those characters, unless it is a chat, which is made of them.
-    Offsets are not trimmed: a token's leading space is part of what it covers, so that slices glue to the text.
-    Where a normaliser merges or expands characters, tokens cover the original characters they come from.
+    A document that spells a control token, such as <|im_start|>, is read as those characters, unless it is a chat, which is made of such tokens.
+    Offsets are not trimmed: a token's leading space is part of what the token covers, so that the slices of all tokens join to the text.
+    If a normaliser merges or expands characters, tokens cover the original characters that they come from.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
@@ -112,9 +112,9 @@ class Encoder:
         return Encoding(np.array(found.ids, dtype=np.int32), starts, ends)
 
     def encode_start(self, text: str, limit: int | None, *, is_chat: bool = False) -> tuple[str, Encoding]:
-        """Encode a start of the text that tells its first `limit` tokens and the one behind them: that start, and its tokens; all of it where limit is None.
+        """Encode a start of the text that determines its first `limit` tokens and the one after them; return the start and its tokens. limit: None for all.
 
-        What follows a cut bears on the tokens near it alone. So a start will do once another, twice as long, begins with the same tokens.
+        Text behind a cut affects only the tokens near the cut. So a start is long enough once another, twice as long, begins with the same tokens.
         """
         if limit is None:
             return text, self.encode(text, is_chat=is_chat)
@@ -128,7 +128,7 @@ class Encoder:
 
 
 def bos_token(tokenizer: PreTrainedTokenizerFast, rule: str) -> int | None:
-    """Find the token every sequence begins with under a rule of BOS_RULES, or the token of this name; None for none."""
+    """Find the token that every sequence begins with under a rule of BOS_RULES, or the token that `rule` names; None if there is none."""
     bos = tokenizer.bos_token_id
     if rule == "never":
         return None
@@ -160,7 +160,7 @@ def tokenizer_start(tokenizer: PreTrainedTokenizerFast) -> list[int]:
 
 
 def note_start(tokenizer: PreTrainedTokenizerFast, rule: str) -> str | None:
-    """Describe to the user how sequences begin where the tokenizer begins a text otherwise than with one BOS token; None elsewhere."""
+    """Describe to the user how sequences begin, if the rule is 'auto' and the tokenizer begins a text with other tokens than BOS alone; else None."""
     own = tokenizer_start(tokenizer)
     if rule != "auto" or own in ([], [tokenizer.bos_token_id]):
         return None
@@ -175,9 +175,9 @@ def cut_documents(
 ) -> Iterator[CutDocument]:
     """Tokenise each document once and cut it into sequences of at most `context` tokens, BOS included; streaming.
 
-    document_tokens: read only so many tokens of each document, from its start; its text stays whole.
+    document_tokens: the most tokens to read of each document, from its start; its text stays whole.
     bos: one of BOS_RULES, or the name of a token. by: one of CUTS. Ids count from corpus_id · 2^40; position ids are consecutive over the whole corpus.
-    Every document comes out, in order, also one without sequences.
+    Every document is yielded, in order, even one without sequences.
     Raises AtlasError, before anything is read, for an unknown rule, a context that leaves no room for text, or a tokenizer without offsets.
     """
     if by not in CUTS:
@@ -209,7 +209,7 @@ def _cut_sequences(
 
 
 def within_vocabulary(documents: Iterable[CutDocument], n_embeddings: int, model: str) -> Iterator[CutDocument]:
-    """Yield the same documents. Raises AtlasError at the first token that the model has no embedding of; one that is in no text does not matter."""
+    """Yield the same documents. Raises AtlasError at the first token that the model has no embedding of; vocabulary that no text uses does not matter."""
     for d in documents:
         most = max((int(max(s.token_ids.max(), s.next_token_ids.max())) for s in d.sequences), default=0)
         if most >= n_embeddings:
@@ -221,7 +221,7 @@ def within_vocabulary(documents: Iterable[CutDocument], n_embeddings: int, model
 
 
 def require_one_context(documents: Iterable[CutDocument], context: int) -> Iterator[CutDocument]:
-    """Yield the same documents. Raises AtlasError at the first that takes more than one context: its probability would be that of pieces."""
+    """Yield the same documents. Raises AtlasError at the first document that takes more than one context: its probability would be that of pieces."""
     for d in documents:
         if len(d.sequences) != 1:
             n = sum(len(s.token_ids) for s in d.sequences)
@@ -239,7 +239,7 @@ def spans(edges: np.ndarray, n_tokens: int, room: int) -> Iterator[tuple[int, in
 def sentence_edges(text: str, encoding: Encoding) -> np.ndarray:
     """Find the index of the first token of every sentence, ascending from 0.
 
-    A token belongs to the sentence in which its first character that is no white space lies; one of white space alone, to that of its first.
+    A token belongs to the sentence of its first character that is not white space; a token of white space alone belongs to the sentence of its first character.
     """
     anchors = [
         start + (len(piece) - len(piece.lstrip()) if (piece := text[start:end]) and not piece.isspace() else 0)
@@ -261,5 +261,5 @@ def _sequence(encoding: Encoding, start: int, end: int, bos_id: int | None, sequ
 
 
 def prepend_value(first: int, others: np.ndarray) -> np.ndarray:
-    """Put one more before the others; np.insert takes ten times as long, which counts where documents are short."""
+    """Prepend one value to an array; np.insert takes ten times as long, which matters if documents are short."""
     return np.concatenate([np.array([first], others.dtype), others])

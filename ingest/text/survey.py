@@ -1,7 +1,7 @@
-"""Read a corpus once before the model does: count it, hash it, divide it into shards, draw the traced sample.
+"""Survey of a corpus, made before the model reads it: one pass counts it, hashes it, divides it into shards and draws the traced sample.
 
-Everything a run needs to know of the corpus follows from this pass, so a run can be resumed, its end foretold, and
-its shards computed in any order by anybody. Memory grows with the number of shards and of traced positions only.
+Everything that a run needs to know of the corpus follows from this pass. So a run can be resumed, its end can be estimated, and any worker can compute its
+shards, in any order. Memory grows only with the number of shards and of traced positions.
 """
 
 import hashlib
@@ -16,7 +16,10 @@ from ingest.text.repeats import Repeat, Repeats
 from ingest.text.sequences import ID_BITS, CutDocument
 
 SHARD_POSITIONS, LARGEST_SHARD, MANY_SHARDS = 2**16, 2**20, 64
-"""How shards grow with the text where no size is asked for: every shard brings a row of statistics for each neuron, so many are dear."""
+"""Initial and largest size of a shard, in positions, if no size is set, and the number of shards above which the size doubles.
+
+Every shard adds a row of statistics for each neuron, so many shards are costly.
+"""
 
 
 @dataclass(frozen=True)
@@ -32,10 +35,10 @@ class Span:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a corpus holds. `n_pieces` of the documents are pieces of longer texts; `sample` are the position_ids drawn for the trace, ascending.
+    """Counts, shards and sample of a corpus. `n_pieces` of the documents are pieces of longer texts; `sample`: position_ids drawn for the trace, ascending.
 
-    left_out: columns of its source that JSON cannot hold, in the order in which they came. longest: tokens of its longest sequence.
-    repeat: the stretch of text that stands in it most often, None where none stands twice.
+    left_out: columns of the source that JSON cannot hold, in order of appearance. longest: number of tokens of the longest sequence.
+    repeat: the stretch of text that occurs most often in the corpus; None if none occurs twice.
     """
 
     sha256: str
@@ -54,11 +57,14 @@ class Survey:
 def survey(documents: Iterable[CutDocument], *, shard_positions: int | None, n_sample: int, seed: int, one_from: int | None = None) -> Survey:
     """Count, hash, divide and sample a corpus in one pass.
 
-    A shard ends with the first document that brings it to `shard_positions`: if None, SHARD_POSITIONS, and twice as many whenever more
-    than MANY_SHARDS are full, up to LARGEST_SHARD. The sample is the `n_sample` positions with
-    the smallest hash of (seed, document, place in the document): it does not depend on order, shards or workers, and a
-    larger sample contains a smaller one. one_from: take at most one position of a sequence (Geva et al. 2021, section 5: one prefix
-    of a sentence), that with the smallest hash among those from this index on; the sample is smaller where the sequences are fewer.
+    A shard ends with the first document that brings it to `shard_positions`. If that is None, the size begins at SHARD_POSITIONS and doubles whenever more than
+    MANY_SHARDS shards are full, up to LARGEST_SHARD.
+
+    The sample is the `n_sample` positions with the smallest hash of (seed, document, place in the document): it does not depend on order, shards or workers,
+    and
+    a larger sample contains a smaller one. one_from: take at most one position of each sequence (Geva et al. 2021, section 5: one prefix of a sentence), the
+    one
+    with the smallest hash from this index on; the sample is smaller if there are fewer sequences.
     """
     digest = hashlib.sha256()
     n_documents = n_blank = n_pieces = n_sequences = n_positions = longest = 0
@@ -105,7 +111,7 @@ def extend_span(span: Span | None, shard_id: int, cut: CutDocument, n: int, n_be
 
 
 def merge_spans(spans: list[Span], size: int) -> list[Span]:
-    """Join spans of the same documents into larger ones, each of which ends once it has `size` positions."""
+    """Join neighbouring spans into larger ones that cover the same documents; each ends once it has `size` positions."""
     found: list[Span] = []
     for s in spans:
         if found and found[-1].n_positions < size:
@@ -128,7 +134,7 @@ def document_digest(cut: CutDocument) -> bytes:
 def draw(
     keys: np.ndarray, ids: np.ndarray, cut: CutDocument, identity: bytes, n: int, seed: int, one_from: int | None
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Add a document's positions, or one of each of its sequences, to the sample and keep the n smallest hashes. keys, ids: in the order of both."""
+    """Add a document's positions, or one of each of its sequences, to the sample, and keep the n smallest hashes. keys, ids: hashes and positions, sorted."""
     here = np.concatenate([np.arange(s.first_position_id, s.first_position_id + len(s.token_ids)) for s in cut.sequences])
     hashed = position_hashes(seed, identity, len(here))
     if one_from is not None:
@@ -146,23 +152,23 @@ def draw(
 
 
 def one_of_each(lengths: list[int], hashed: np.ndarray, first: int) -> list[int]:
-    """Find the places, in a document's positions, of the smallest hash of each sequence among its positions from index `first` on."""
+    """Find, for each sequence, the place of its smallest hash from index `first` of the sequence on. Places count from the document's first position."""
     starts = np.cumsum(lengths) - lengths
     return [int(start + first + hashed[start + first : start + n].argmin()) for start, n in zip(starts, lengths, strict=True) if n > first]
 
 
 def hashes(seed: int, layer: int, ids: np.ndarray) -> np.ndarray:
-    """Hash (seed, layer, id) for each id, [n] uint64: what samples of keys and positions of a layer are drawn by."""
+    """Hash (seed, layer, id) for each id, [n] uint64. The samples of a layer's keys and positions are drawn by these hashes."""
     start = mix(np.array([seed], np.int64).astype(np.uint64) * np.uint64(1000003) + np.uint64(layer))
     return mix(start + ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
 
 
 def select_by_hash(seed: int, layer: int, ids: np.ndarray, n: int) -> np.ndarray:
-    """Select the n ids with the smallest hash, ascending: a sample that a larger one contains."""
+    """Select the n ids with the smallest hashes, and sort them ascending. A larger sample contains a smaller one."""
     return np.sort(ids[np.argsort(hashes(seed, layer, ids), kind="stable")[:n]])
 
 
 def position_hashes(seed: int, document: bytes, n: int) -> np.ndarray:
-    """Hash each of a document's n positions, [n] uint64. document: its digest."""
+    """Hash each of a document's n positions, [n] uint64. document: digest of the document."""
     start = int.from_bytes(hashlib.blake2b(document, digest_size=8, key=seed.to_bytes(8, "little", signed=True)).digest(), "little")
     return mix(np.uint64(start) + np.arange(n, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))

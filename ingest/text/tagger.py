@@ -1,4 +1,4 @@
-"""Words with their labels by a pipeline of spaCy: silver, since no person has looked at them."""
+"""Words labelled by a spaCy pipeline. The labels are silver: no person has checked them."""
 
 import re
 from contextlib import suppress
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 PREFIX = "spacy:"
 STRETCH = 100_000
-"""Characters that the pipeline reads at once, about; it takes some kilobytes for each word."""
+"""Approximate number of characters that the pipeline reads at once; it takes some kilobytes of memory for each word."""
 
 
 def pipeline(name: str) -> "Language":
-    """Load an installed pipeline, never a folder, which may be anybody's. Raises AtlasError, with what to install, where it or spaCy is missing."""
+    """Load an installed pipeline; a folder is refused, since anybody may have made it. Raises AtlasError, with what to install, if it or spaCy is missing."""
     if find_spec("spacy") is None:
         raise AtlasError(f"--words {PREFIX}{name}: spaCy is not installed: pip install 'activation-atlas[tagger]'")
     import spacy
@@ -33,12 +33,12 @@ def pipeline(name: str) -> "Language":
 
 
 def source(nlp: "Language", name: str) -> str:
-    """Format what `word.source` says of the pipeline."""
+    """Format the pipeline's name and version for the column `word.source`."""
     return f"silver: spaCy {name} {nlp.meta['version']}"
 
 
 def tag_words(nlp: "Language", text: str, read: int) -> list[Word]:
-    """Tag the words of the sentences in which a text's first `read` characters lie. White space is no word."""
+    """Tag the words of all sentences that the first `read` characters of a text reach into. White space is no word."""
     found: list[Word] = []
     n_sentences = 0
     for start, end in stretches(text, read):
@@ -55,7 +55,7 @@ def tag_words(nlp: "Language", text: str, read: int) -> list[Word]:
 
 
 def stretches(text: str, read: int) -> list[tuple[int, int]]:
-    """Split the text into stretches of whole sentences, about STRETCH characters each, up to the sentence that holds the last character read."""
+    """Split the text into stretches of whole sentences, about STRETCH characters each, up to the last sentence that the first `read` characters reach into."""
     starts = [*sentence_starts(text), len(text)]
     edges = [0]
     for before, start in pairwise(starts):
@@ -70,7 +70,7 @@ def stretches(text: str, read: int) -> list[tuple[int, int]]:
 
 
 def word(token: "Token", offset: int, sentence: int, number: dict[int, int]) -> Word:
-    """Build the word of a token. number: of each token that is a word, its number among the document's."""
+    """Build the word of a token. number: index of a token in spaCy's document → number of its word in the whole text."""
     start = offset + token.idx
     is_root = token.head.i == token.i
     labels = (token.pos_ or None, token.tag_ or None, token.dep_ or None, token.ent_type_ or None)

@@ -1,7 +1,7 @@
-"""What a tokenizer may be made of, by its own files, before it is loaded: it comes with a model from anybody.
+"""Limits on a tokenizer, checked in its files before it is loaded: it comes with a model, which anybody may have published.
 
-tokenizer.json is a program of replacements, of patterns and of tokens. What these come to is bounded here, but for patterns, which are tried
-(`ingest/text/tokenizer_trial.py`) unless they are among those that most models have.
+tokenizer.json is a program of replacements, patterns and tokens. Replacements and tokens are bounded here. Patterns are tried instead
+(`ingest/text/tokenizer_trial.py`), unless they are among those that most models have.
 """
 
 import base64
@@ -13,32 +13,32 @@ from typing import Any
 from transformers.convert_slow_tokenizer import TikTokenConverter
 
 MOST_ID = 1 << 24
-"""Token ids lie below it, some sixty times the largest of today: a list with a place for each is made of them."""
+"""Exclusive limit on token ids, some sixty times the largest of today: a list with a place for each id is made."""
 
 MOST_ADDED = 1 << 16
-"""Tokens that are looked for in the text before its vocabulary is; the most of today are a tenth."""
+"""Limit on added tokens, which are searched for in a text before its vocabulary is; today's largest tokenizers have a tenth of it."""
 
 MOST_STEPS = 64
-"""Steps of a normaliser, or of what cuts a text before its words are."""
+"""Limit on the steps of a normaliser, and of a pre-tokenizer."""
 
 MOST_GROWTH = 64
-"""Characters that replacements may make of each that they begin with, one after the other; NFKC makes up to 18."""
+"""Limit on the characters that a chain of replacements may make of one character; NFKC makes up to 18."""
 
 MOST_SPECIAL = 1000
-"""Special tokens that are put round a text."""
+"""Limit on the special tokens that are put round a text."""
 
 MOST_WORD = 1000
-"""Characters of a word that a vocabulary of pieces of words looks up: it takes as long as their cube. 100 are usual."""
+"""Limit on the characters of a word that a word-piece vocabulary looks up: the time grows with their cube. 100 is usual."""
 
 LLAMA_3 = TikTokenConverter("").pattern
 CALM = frozenset((LLAMA_3, LLAMA_3.replace(r"\p{N}{1,3}", r"\p{N}")))
-"""Its pattern, and Qwen 2's, which cuts between digits: they take no longer than a text is long. Those that the library has built in are named by none."""
+"""Patterns that take time linear in the text: Llama 3's, and Qwen 2's, which cuts between digits. The library's built-in patterns are spelt out in no file."""
 
 Step = Mapping[str, Any]
 
 
 def check_tokenizer(file: Path) -> None:
-    """Raise ValueError, in words, for a tokenizer.json that asks for more than any model's does."""
+    """Raise ValueError, which says why, for a tokenizer.json that exceeds these limits or drops merges at random."""
     said = mapping(json.loads(file.read_text(encoding="utf-8")))
     model = mapping(said.get("model"))
     vocabulary = model.get("vocab")
@@ -58,7 +58,7 @@ def check_tokenizer(file: Path) -> None:
 
 
 def check_settings(file: Path) -> None:
-    """Raise ValueError, in words, for a tokenizer_config.json that asks for more than any model's does; it may add tokens of its own."""
+    """Raise ValueError, which says why, for a tokenizer_config.json whose tokens exceed these limits; it may add tokens of its own."""
     said = mapping(json.loads(file.read_text(encoding="utf-8")))
     named = [name for key in ("extra_special_tokens", "additional_special_tokens") for name in said.get(key) or ()]
     added = mapping(said.get("added_tokens_decoder") or {})
@@ -81,7 +81,7 @@ def check_steps(normalizer: list[Step], cutters: list[Step]) -> None:
 
 
 def check_growth(normalizer: list[Step]) -> None:
-    """Raise ValueError where replacements make far more of a text than it is: each begins with what it looks for, and those behind it go on."""
+    """Raise ValueError if a text grows too much. Each replacement is tried on the text that it looks for, and the later ones on the result."""
     replacing = [step for step in normalizer if step.get("type") == "Replace"]
     by_pattern = 1
     for i, step in enumerate(replacing):
@@ -106,14 +106,14 @@ def check_growth(normalizer: list[Step]) -> None:
 
 
 def strange_patterns(normalizer: object, pre_tokenizer: object) -> set[str]:
-    """Find regular expressions in a tokenizer's parts, as the tokenizers library spells them, that are none of the usual: they may take any time on a text."""
+    """Find the regular expressions in a tokenizer's parts, as the tokenizers library spells them, that are not in CALM: they may take any time on a text."""
     found = (*steps(normalizer, "normalizers"), *steps(pre_tokenizer, "pretokenizers"))
     patterns = (step.get("pattern") for step in found)
     return {pattern["Regex"] for pattern in patterns if isinstance(pattern, dict) and "Regex" in pattern} - CALM
 
 
 def steps(part: object, inner: str) -> list[Step]:
-    """List a part's steps, those of sequences within it among them."""
+    """List the steps of a tokenizer's part, including those of nested sequences; empty if there is no such part."""
     return list(flatten_steps(part, inner)) if part is not None else []
 
 

@@ -1,6 +1,7 @@
-"""A process that tries a tokenizer on a text, with limits of the kernel's on its time and memory: its patterns are programs of anybody's.
+"""A process that tries a tokenizer on a text under the kernel's limits on time and memory: patterns are programs, and anybody may have written them.
 
-It reads a line of JSON, `pipeline` (as the tokenizers library spells one) or `pretrained` (arguments of transformers) and `text`, and ends well or does not.
+It reads a line of JSON with `text` and either `pipeline` (as the tokenizers library spells one) or `pretrained` (arguments of transformers). It writes as JSON
+what is wrong, or null.
 """
 
 import json
@@ -16,20 +17,20 @@ from schema.own_process import command_of
 from schema.platforms import LIMITS_MEMORY
 
 MOST_BYTES = 2 << 30
-"""Of address space; a vocabulary of 260,000 tokens takes half of one, and transformers another half."""
+"""Limit on the address space; a vocabulary of 260,000 tokens takes half a gigabyte, and transformers another half."""
 
 MOST_SECONDS, LOADING_SECONDS = 4, {"pipeline": 10, "pretrained": 60}
-"""Of processor time, for the text, and for what is read before it: transformers makes a tokenizer of SentencePiece's files in a minute at most."""
+"""Limits on processor time, in seconds, for the text and for loading the tokenizer: transformers converts SentencePiece's files in a minute at most."""
 
 MOST_CHARS = 1 << 16
-"""Of a text that is tried; none takes a usual tokenizer longer than a tenth of a second."""
+"""Limit on the characters of the text that is tried; no usual tokenizer takes longer than a tenth of a second for it."""
 
 MOST_PER_CHAR = 64
-"""Tokens of each character."""
+"""Limit on the tokens of each character."""
 
 
 def try_tokenizer(refusal: str, given: Mapping[str, object], text: str = "") -> None:
-    """Raise AtlasError, which begins with `refusal`, where a tokenizer cannot be read, or reads this text by no usual measure."""
+    """Raise AtlasError, which begins with `refusal`, if a tokenizer cannot be loaded, or exceeds the limits on time, memory or tokens with this text."""
     command, environment = command_of("ingest.text.tokenizer_trial")
     asked = json.dumps({**given, "text": text[:MOST_CHARS]})
     done = subprocess.run(command, input=asked, capture_output=True, text=True, encoding="utf-8", env=environment, check=False)
@@ -44,7 +45,7 @@ def try_tokenizer(refusal: str, given: Mapping[str, object], text: str = "") -> 
 
 
 def main() -> str | None:
-    """Try the tokenizer that standard input asks for, and say what is wrong, if anything is."""
+    """Try the tokenizer that standard input describes. Return what is wrong with it, None if nothing is."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if LIMITS_MEMORY:
         resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
@@ -68,7 +69,7 @@ def main() -> str | None:
 
 
 def limit_seconds(more: int) -> None:
-    """End this process after so many seconds of processor time from now."""
+    """Have the kernel end this process after `more` further seconds of processor time."""
     resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 1 + more, resource.RLIM_INFINITY))
 
 

@@ -97,7 +97,7 @@ def _row(token_id: int, raw: bytes | None, is_special: bool) -> dict[str, object
 
 
 def spell_bytes(raw: bytes) -> str:
-    """Spell a token's bytes as text; what is no whole character, from the first such byte to the last, as ⟨F0 9F⟩, so that tokens are told apart."""
+    """Spell a token's bytes as text. The bytes from the first to the last that is part of no whole character become ⟨F0 9F⟩, so that tokens stay distinct."""
     text = raw.decode(errors="replace")
     if raw == text.encode():
         return text

@@ -1,4 +1,4 @@
-"""The sets that word vectors are tested on, as the installed gensim ships them: nothing of them is part of this package."""
+"""Test sets for word vectors, as the installed gensim ships them; this package contains none of them."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,7 +9,7 @@ SIMILARITIES = ("wordsim353", "simlex999")
 
 
 def folder() -> Path:
-    """Find the folder in which gensim keeps the sets. Raises AtlasError where it is not installed, or ships them no longer."""
+    """Find the folder in which gensim keeps the test sets. Raises AtlasError if gensim is not installed, or no longer ships one of them."""
     spec = find_spec("gensim")
     if spec is None or spec.origin is None:
         raise AtlasError("--word-tests: the analogies and similarities are those that gensim ships, and it is not installed: pip install 'gensim==4.4.0'")
@@ -35,6 +35,6 @@ def analogies(path: Path) -> dict[str, list[tuple[str, str, str, str]]]:
 
 
 def similarities(path: Path) -> list[tuple[str, str, float]]:
-    """Read pairs of words, each with what people said of their likeness."""
+    """Read pairs of words, each with people's rating of how similar they are."""
     rows = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if line.strip() and not line.startswith("#"))
     return [(first, second, float(score)) for first, second, score in rows]

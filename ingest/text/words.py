@@ -1,4 +1,4 @@
-"""English function words: the list behind token.is_stop_word. Words that carry grammar rather than a subject, by class."""
+"""English function words, by class: the list behind token.is_stop_word. They carry grammar rather than a subject."""
 
 PRONOUNS = """
 i me my mine myself we us our ours ourselves you your yours yourself yourselves he him his himself she her hers herself
@@ -21,5 +21,5 @@ STOP_WORDS = frozenset(f"{PRONOUNS} {DETERMINERS} {PREPOSITIONS} {CONJUNCTIONS} 
 
 
 def is_stop_word(text: str) -> bool:
-    """Tell whether a token is one function word, in any case, spaces and the shape of the apostrophe aside."""
+    """Tell whether a token is one function word, whatever its case, surrounding spaces and shape of apostrophe."""
     return text.strip().replace("\u2019", "'").casefold() in STOP_WORDS

@@ -1,1 +1,1 @@
-"""Who computes shards, in this process or in others."""
+"""Workers that compute shards, in this process or in others."""

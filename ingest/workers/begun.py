@@ -1,8 +1,8 @@
-"""What was read of a shard that is not done yet, written every minute: a process that is killed goes on with the next batch, to the same bits.
+"""Checkpoint of an unfinished shard, written every minute: after a process is killed, the next one goes on with the next batch, and gets the same bits.
 
-WORK/begun    a signature, 64 digits; a line of JSON, whose arrays are their places in what follows; the bytes of all
+WORK/begun    a signature, 64 digits; a line of JSON, in which each array is its place in the bytes that follow; the bytes of all arrays
 
-In a shared folder others may write a file of that name, with numbers of their own: what is read again is signed with a secret of this user's.
+In a shared folder, other users may write a file of that name with numbers of their own. So the file is signed with a secret of this user.
 """
 
 import dataclasses
@@ -30,22 +30,22 @@ EVERY = 60.0
 """Seconds of work that an interruption may cost."""
 
 SHARE = 20
-"""Nor is it written before so many times what the last writing took has gone by."""
+"""Multiple of the last writing time that must pass before the file is written again."""
 
 OURS = "ingest.recorders."
-"""Where the classes are of which a state may have instances: named tuples and data classes."""
+"""Package of the classes whose instances a state may hold: named tuples and data classes."""
 
 
 class Resumable(Protocol):
     def state(self) -> dict[str, Any]:
-        """Collect all that it holds of what was read, between two batches."""
+        """Collect everything that the recorder has stored so far; called between two batches."""
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Hold that state instead."""
+        """Replace the recorder's state by this one."""
 
 
 class ShardCheckpoint:
-    """The file of one process, which reads one shard after the other. tell: called whenever all that was done is on the disk."""
+    """Checkpoint file of one process, which computes one shard after the other. tell: called whenever all work so far is on the disk."""
 
     def __init__(self, path: Path, every: float = EVERY) -> None:
         self.path, self.every = path, every
@@ -53,7 +53,7 @@ class ShardCheckpoint:
         self.saved_at, self.saving_took = time.monotonic(), 0.0
 
     def restore(self, identity: str, recorders: Sequence[Resumable]) -> int:
-        """Restore the recorders from the file, and count the batches they have heard; 0 where it is of something else, of another user, or damaged."""
+        """Restore the recorders from the file, and return how many batches they have read; 0 if the file is of another shard or user, or is damaged."""
         self.saved_at = time.monotonic()
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, RecursionError, MemoryError, pa.ArrowException):
             whole = read_signed_file(self.path)
@@ -102,7 +102,7 @@ def open_own(path: Path) -> BinaryIO:
 
 
 def read_signed_file(path: Path) -> bytes:
-    """Read what a file says behind its signature. Raises OSError where it is not this user's, before more than a block of it is held."""
+    """Read the content behind a file's signature. Raises OSError if the signature is not this user's, before more than a block of the file is in memory."""
     with open_own(path) as file:
         if os.fstat(file.fileno()).st_size > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
             raise OSError(f"{path} is larger than the memory")
@@ -114,7 +114,7 @@ def read_signed_file(path: Path) -> bytes:
 
 
 def sign(parts: Iterable[bytes | memoryview]) -> str:
-    """Compute the HMAC-SHA256, in hexadecimal, by the secret that this user's cache keeps. Raises OSError where that cannot be read or made."""
+    """Compute the HMAC-SHA256 of the parts, in hexadecimal, with the secret in this user's cache. Raises OSError if the secret cannot be read or made."""
     signed = hmac.new(secret(), digestmod="sha256")
     for part in parts:
         signed.update(part)
@@ -122,7 +122,7 @@ def sign(parts: Iterable[bytes | memoryview]) -> str:
 
 
 def secret() -> bytes:
-    """Read the random bytes of this user, made when they are first asked for."""
+    """Read this user's secret, random bytes that are made when they are first needed."""
     path = cache_folder() / "begun.secret"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -143,7 +143,7 @@ def secret() -> bytes:
 
 
 def freeze(value: Any, arrays: list[np.ndarray]) -> Any:
-    """Convert a state to JSON, its arrays appended to `arrays` as bytes. Raises TypeError for what it has no form for: nothing is left out."""
+    """Convert a state to JSON, and append its arrays to `arrays` as bytes. Raises TypeError for a type without a JSON form: nothing is left out."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.integer):
@@ -169,14 +169,14 @@ def freeze(value: Any, arrays: list[np.ndarray]) -> Any:
 
 
 def append(of_bytes: np.ndarray, arrays: list[np.ndarray]) -> tuple[int, int]:
-    """Append bytes, and say where they begin and end behind those before: at multiples of 8, which every number may begin at."""
+    """Append bytes to `arrays`, and return their start and end among all bytes. The start is a multiple of 8, so that numbers are aligned."""
     start = sum(map(len, arrays))
     arrays.append(np.pad(of_bytes, (0, -len(of_bytes) % 8)))
     return start, start + len(of_bytes)
 
 
 def thaw(tree: Any, data: np.ndarray) -> Any:
-    """Rebuild the state that `freeze` gave this JSON for. Raises TypeError for a class that is none of the recorders'."""
+    """Rebuild the state that `freeze` converted to this JSON. Raises TypeError for a class that is none of the recorders'."""
     match tree:
         case {"array": dtype, "shape": shape, "at": [start, end]}:
             return data[start:end].view(dtype).reshape(shape).copy()

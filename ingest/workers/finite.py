@@ -1,4 +1,4 @@
-"""Refuse numbers that are not finite: none is ever stored."""
+"""Refusal of numbers that are not finite: none is ever stored."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +11,7 @@ class NotFinite(AtlasError):
 
 
 def require_finite(name: str, table: pa.Table) -> None:
-    """Raise NotFinite, with the column and how many, for a table with a NaN or an infinity."""
+    """Raise NotFinite, with the column and the count, if a table has a NaN or an infinity."""
     for column, values in zip(table.column_names, table.columns, strict=True):
         while pa.types.is_nested(values.type) and not pa.types.is_struct(values.type):
             values = pc.list_flatten(values)

@@ -1,4 +1,4 @@
-"""Memory that arrays have left. The C library keeps it between what is still used, for arrays to come that may not fit."""
+"""Memory of freed arrays. The C library keeps it, scattered between blocks still in use, for later arrays that may not fit."""
 
 import ctypes
 from collections.abc import Iterator
@@ -8,11 +8,11 @@ TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 """M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc's malloc.h; elsewhere there is no mallopt."""
 
 LARGEST = 1 << 25
-"""Bytes, 32 MB: what glibc's threshold grows to by itself (DEFAULT_MMAP_THRESHOLD_MAX)."""
+"""Bytes (32 MB) to which glibc's threshold grows by itself (DEFAULT_MMAP_THRESHOLD_MAX)."""
 
 
 def set_mmap_threshold(size: int) -> None:
-    """Let arrays of `size` bytes and more be mapped one by one, and unmapped once they are free. Set, the threshold no longer grows."""
+    """Have arrays of at least `size` bytes mapped one by one, and unmapped once they are freed. A threshold that has been set no longer grows by itself."""
     with suppress(AttributeError, OSError):
         library = ctypes.CDLL(None)
         library.mallopt(MMAP_THRESHOLD, size)
@@ -22,7 +22,7 @@ def set_mmap_threshold(size: int) -> None:
 
 @contextmanager
 def apply_mmap_threshold(size: int) -> Iterator[None]:
-    """Apply map_from() while the block runs. Afterwards no array below 32 MB is mapped, as after an hour of work without this."""
+    """Apply `set_mmap_threshold` while the block runs. Afterwards no array below 32 MB is mapped, as after an hour of work without this function."""
     set_mmap_threshold(size)
     try:
         yield
@@ -31,6 +31,6 @@ def apply_mmap_threshold(size: int) -> Iterator[None]:
 
 
 def trim_heap() -> None:
-    """Give what is free to the system: 0.7 GB after ten layers of a model of Llama-3.2-1B's shape."""
+    """Return free memory to the system: 0.7 GB after ten layers of a model of Llama-3.2-1B's shape."""
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,4 +1,4 @@
-"""Who computes the shards: this process alone, or workers on as many processors and machines as there are (ingest/workers/ray_pool.py)."""
+"""Pools that compute the shards: this process alone, or workers on any number of processors and machines (ingest/workers/ray_pool.py)."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -22,11 +22,11 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True)
 class Job:
-    """Shards to compute together: by which function, called with the worker, the progress and the arguments, which returns the tables of each.
+    """Shards that are computed together. `function`, called with the worker, the progress and the arguments, returns the tables of each shard.
 
-    They are loaded in this order, and a job that was stopped in between is made again without those that are.
+    The shards are loaded in the order of `keys`. A job that was interrupted is made again, without the shards that are already loaded.
 
-    run_ids: all that are done together, of which this job may lack some; what their shards share is kept.
+    run_ids: all runs that are computed together, of which this job may lack some; the states that their shards share are kept.
     """
 
     keys: tuple[Key, ...]
@@ -62,7 +62,7 @@ def write_shards(staging: Staging, worker: int, tables: Mapping[Key, Tables]) ->
 
 @contextmanager
 def explain_not_finite() -> Iterator[None]:
-    """Add to a NotFinite that the block raises what may help, whatever the numbers were computed in."""
+    """Add advice to a NotFinite that the block raises, whatever dtype the numbers were computed in."""
     try:
         yield
     except NotFinite as error:
@@ -70,22 +70,22 @@ def explain_not_finite() -> Iterator[None]:
 
 
 class Pool(Protocol):
-    """`local`: the worker, where it is in this process."""
+    """Workers that compute jobs. `local`: the worker, if it is in this process."""
 
     @property
     def local(self) -> Worker | None: ...
 
     def shards(self, jobs: Iterable[Job], advance: Advance) -> Generator[Shard]:
-        """Yield every job's shard, complete on disk, each exactly once and in any order. advance: called with what has been done since.
+        """Yield the shards of all jobs, complete on disk, each exactly once and in any order. advance: called with the work done since its last call.
 
-        To be closed by whoever does not take them all.
+        A caller that does not take all of them must close the generator.
         """
 
 
 class LocalPool:
-    """One job after the other, in this process. ahead: whether the next is computed, in a thread, while a shard is written and loaded.
+    """A pool that computes one job after the other in this process. ahead: whether a thread computes the next job while a shard is written and loaded.
 
-    That pays where a GPU computes. On the processors it takes from the forward pass what it gives, and an interruption would wait for a batch.
+    Computing ahead pays off on a GPU. On CPUs the forward pass loses as much as is gained, and an interruption would wait for a batch.
     """
 
     def __init__(self, worker: Worker, staging: Staging, ahead: bool) -> None:
@@ -99,7 +99,7 @@ class LocalPool:
                 yield from write_shards(self.staging, 0, tables)
 
     def computed_ahead(self, jobs: Iterable[Job], advance: Advance) -> Generator[dict[Key, Tables]]:
-        """Yield each job's tables, while the thread computes those of the one after it; jobs are made here. Closed, it stops at the next progress."""
+        """Yield each job's tables while a thread computes those of the next job; the caller's thread makes the jobs. Closing stops it at the next progress."""
         closed = Event()
 
         def go_on(run_id: int, n: float) -> None:

@@ -1,9 +1,9 @@
-"""Shards by Ray actors, each with the model in memory: on the processors and GPUs of this machine, or of a cluster that shares a folder or a lake.
+"""A pool of Ray actors, each with the model in memory: on the processors and GPUs of this machine, or of a cluster that shares a folder or a lake.
 
-Jobs go to whoever is free, so machines may differ and workers may come late. Ray starts a dead worker anew and gives it its job again. When none
-is left to give, what others still compute is given to one of the idle as well, and the first to finish counts: a slow worker does not hold up the
-end. What only silent workers have (dead ones, and those that Ray has no room for) is given to an idle one again. The loader takes each shard once,
-whoever brings it.
+Each job goes to a free worker, so machines may differ and workers may join late. Ray restarts a dead worker and gives it its job again. When no job is left
+to hand out, an idle worker also gets a job that another still computes, and the first to finish counts: a slow worker does not delay the end. A job that only
+silent workers have (dead ones, and those that Ray has no room for) is given to an idle worker again. The loader takes each shard once, whichever worker
+brings it.
 """
 
 import math
@@ -28,17 +28,17 @@ POLL = 0.5
 """Seconds between looks at what the workers have done."""
 
 RESTARTS = 100
-"""Of one worker: more, and it is the machine or the model."""
+"""Limit on the restarts of one worker: if it dies more often, the cause is the machine or the model."""
 
 ANSWER = 0.2
-"""Seconds that they have to say it."""
+"""Seconds that the workers have to report their progress."""
 
 SILENT = 30.0
-"""Seconds after which a worker that has said nothing is not counted on."""
+"""Seconds without a report after which a worker is no longer counted on."""
 
 
 class RemoteWorker:
-    """What runs in an actor: a worker, and a count that can be asked for while it computes."""
+    """Code that runs in an actor: a worker, and its progress, which can be queried while it computes."""
 
     def __init__(self, request: Request, staging: Staging, number: int, n_threads: int) -> None:
         self.worker = Worker(load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device))
@@ -54,7 +54,7 @@ class RemoteWorker:
         self.done[run_id] = self.done.get(run_id, 0.0) + n
 
     def progress(self) -> dict[int, float]:
-        """Report what it has done of each run."""
+        """Report the work that this worker has done of each run."""
         return dict(self.done)
 
     def pid(self) -> int:
@@ -68,7 +68,7 @@ def threads_each(n_workers: int) -> int:
 
 @dataclass
 class Call:
-    """A job that a worker, by its number, has been given. since: when, by the monotonic clock."""
+    """A job that was given to a worker. worker: its number. since: when the job was given, by the monotonic clock."""
 
     worker: int
     job: Job
@@ -76,9 +76,9 @@ class Call:
 
 
 class RayPool:
-    """`n_workers` actors in the cluster at `address`, or in one of this machine alone where that is None.
+    """A pool of `n_workers` actors in the cluster at `address`; if that is None, in a cluster of this machine alone.
 
-    staging: where they put their shards, the same for all.
+    staging: the place to which all actors write their shards.
     """
 
     local: Worker | None = None
@@ -133,7 +133,7 @@ class RayPool:
             before = now
 
     def fetch_shards(self, call: Any) -> list[Shard]:
-        """Fetch what a call returns. Raises what the worker raised, and AtlasError if it died more often than it may."""
+        """Fetch the shards that a call returns. Raises the error that the worker raised, and AtlasError if the worker died more often than RESTARTS."""
         try:
             return self.ray.get(call)
         except self.ray.exceptions.RayTaskError as error:
@@ -142,7 +142,7 @@ class RayPool:
             raise AtlasError(f"a worker could not be kept alive: {str(error).splitlines()[0]}. What was loaded is kept: run the same command again.") from error
 
     def progress(self) -> dict[int, dict[int, float]]:
-        """Ask each worker, by its number, what it has done in all of each run; of one that does not answer (it is starting, or dead) take the last known."""
+        """Ask each worker for its total work on each run, by worker number. A worker that does not answer (it is starting, or dead) keeps its last report."""
         asked = {worker.progress.options(concurrency_group="ask").remote(): i for i, worker in enumerate(self.workers)}
         for answer in self.ray.wait(list(asked), num_returns=len(asked), timeout=ANSWER)[0]:
             with suppress(self.ray.exceptions.RayError):
@@ -156,7 +156,7 @@ class RayPool:
         return [number for number in range(len(self.workers)) if number not in busy]
 
     def slowest(self, left: set[tuple[Key, ...]]) -> Job | None:
-        """Choose, of the jobs that one worker at most computes, silent ones not counted, the one that was given first."""
+        """Choose the job that was given out first among those in `left` that at most one worker computes, silent workers not counted; None if there is none."""
         given = [call for call in self.calls.values() if call.job.keys in left]
         computed = Counter(call.job.keys for call in given if time.monotonic() - self.heard.get(call.worker, -math.inf) < SILENT)
         alone = [call for call in given if computed[call.job.keys] <= 1]

@@ -1,4 +1,4 @@
-"""A resolved arm as rows, and read back from its canonical JSON."""
+"""Resolved arms as rows, and as read back from their canonical JSON."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ from schema.interventions.sites import WITH_UNITS
 
 
 def change_rows(arm: Arm) -> list[dict[str, Any]]:
-    """Build rows of experiments.arm_change of a resolved arm, by column, without what tells which arm it is and sub_update_norm, which needs the weights."""
+    """Build the rows of experiments.arm_change for a resolved arm, by column. They lack the arm's identity, and sub_update_norm, which needs the weights."""
     return [{"rank": rank, **change_row(change)} for rank, change in enumerate(arm, start=1)]
 
 
@@ -31,7 +31,7 @@ def change_row(change: Intervention) -> dict[str, Any]:
 
 
 def resolved_arm(text: str) -> tuple[Intervention, ...]:
-    """Read the arm whose canonical JSON this is, of any number of units that an arm may change. Raises AtlasError for any other text."""
+    """Read a resolved arm of up to MOST_CHANGES interventions from its canonical JSON. Raises AtlasError for any other text."""
     require_shallow(text, "interventions")
     try:
         items = json.loads(text, parse_constant=no_number)

@@ -8,8 +8,8 @@ from schema.interventions.positions import Positions
 from schema.interventions.sites import WITH_UNITS
 
 STRENGTHS = ("times_max", "times_min", "norm")
-"""How a value may be said so that neurons compare: as a times a neuron's largest, or smallest (most negative), coefficient in a corpus; or as r, the signed
-length of what it writes, so that |value|·‖v‖ = |r|."""
+"""Scales on which the values of different neurons compare: a multiple of a neuron's largest, or smallest (most negative), coefficient in a corpus; or the
+signed length r of the vector that the neuron writes, so that |value|·‖v‖ = |r|."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Strength:
     kind: str
     amount: float
     corpus_id: int | None
-    """Of times_max and times_min."""
+    """Corpus of times_max and times_min; None for norm."""
 
     def as_json(self) -> dict[str, Any]:
         return {self.kind: self.amount} | ({} if self.corpus_id is None else {"corpus_id": self.corpus_id})
@@ -25,12 +25,12 @@ class Strength:
 
 @dataclass(frozen=True)
 class Source:
-    """Whose states are put in: those of a prompt's own run, without any intervention."""
+    """Source of the states that are put in: a prompt's own run, without any intervention."""
 
     prompt_id: int | None
-    """None for the prompt that is acted on."""
+    """None for the prompt that the intervention acts on."""
     index: int | None
-    """None for the index that is changed."""
+    """None for the same index as the one that is changed."""
 
     def as_json(self) -> dict[str, int]:
         return {key: value for key, value in (("prompt_id", self.prompt_id), ("index", self.index)) if value is not None}
@@ -38,14 +38,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Intervention:
-    """Checked by itself, and against no model yet (`resolve` does that). What an op does not have is None."""
+    """One change to a forward pass, checked by itself and not yet against a model (`resolve` does that). Fields that its op does not have are None."""
 
     site: str
     op: str
     layer: int | None = None
-    """None for the embedding alone."""
+    """None only for the embedding."""
     units: tuple[int, ...] | None = None
-    """Ascending. None where a site is changed as a whole, and, until it is resolved, for all units."""
+    """Units in ascending order. None if a site is changed as a whole, and, in an intervention that is not resolved yet, for all units."""
     positions: Positions | None = None
     value: float | None = None
     strength: Strength | None = None
@@ -53,20 +53,20 @@ class Intervention:
     of: tuple[int, int] | None = None
     """Layer and neuron whose value vector is added."""
     vector: str | None = None
-    """SHA-256 of a vector's float32 bytes, little-endian: the vector itself goes another way."""
+    """SHA-256 of a vector's float32 bytes, little-endian: the vector itself is passed separately."""
     seed: int | None = None
     corpus_id: int | None = None
     edges: tuple[tuple[int, int], ...] = ()
-    """Destination and source."""
+    """Pairs of destination and source."""
 
     @property
     def where(self) -> str:
-        """For messages."""
+        """Site, unit and layer, for messages."""
         unit = "" if self.units is None or len(self.units) != 1 else f" {self.units[0]}"
         return self.site + unit + ("" if self.layer is None else f" of layer {self.layer}")
 
     def as_json(self) -> dict[str, Any]:
-        """Build the JSON object that `arm_of` reads as this."""
+        """Build the JSON object that `arm_of` reads as this intervention."""
         found: dict[str, Any] = {"site": self.site, "op": self.op}
         given = {
             "layer": self.layer,

@@ -1,4 +1,4 @@
-"""From JSON to interventions. Each is checked by itself; messages say which one it is, what was asked, and what there is."""
+"""Parser from JSON to interventions. Each is checked by itself; messages say which one is wrong, what was requested, and what exists."""
 
 import re
 from typing import Any
@@ -14,12 +14,12 @@ MOST_SEEDS = 2**63
 
 
 def parse_arm(text: str | bytes) -> tuple[Intervention, ...]:
-    """Parse an arm's JSON. Raises AtlasError, one line, for what is not one."""
+    """Parse an arm's JSON. Raises AtlasError, in one line, for text that is no arm."""
     return arm_of(read_json(text))
 
 
 def arm_of(given: Any) -> tuple[Intervention, ...]:
-    """Build an arm from what its JSON says: a list of objects. An empty list is an arm too, and changes nothing."""
+    """Build an arm from its parsed JSON: a list of objects. An empty list is an arm too, and changes nothing."""
     if not isinstance(given, list):
         raise AtlasError(f"an arm is a list of interventions, not {shorten_json(given)}")
     if len(given) > MOST_INTERVENTIONS:
@@ -60,7 +60,7 @@ def intervention_of(item: Any) -> Intervention:
 
 
 def normalise_site(found: Intervention) -> Intervention:
-    """Write resid_pre of a layer as resid_post of the layer before, which it is."""
+    """Rename resid_pre of a layer to resid_post of the layer before, which is the same state. The first layer has none before it and keeps resid_pre."""
     if found.site != "resid_pre" or not found.layer:
         return found
     return Intervention(**{**vars(found), "site": "resid_post", "layer": found.layer - 1})
@@ -103,7 +103,7 @@ def strength_of(given: Any) -> Strength:
 
 
 def source_of(op: str, given: Any) -> Source:
-    """Read the source of an op: of patch a prompt and, where one state goes everywhere, its index; of resample a prompt."""
+    """Read the source of an op. A patch takes a prompt and, if one state goes to all positions, that state's index; a resample takes a prompt."""
     allowed = {"prompt_id"} if op == "resample" else {"prompt_id", "index"}
     if not isinstance(given, dict) or "prompt_id" not in given or not given.keys() <= allowed:
         raise AtlasError(f"from is {shorten_json(given)}; of {op} it is an object with {' and '.join(sorted(allowed, reverse=True))}")

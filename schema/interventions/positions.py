@@ -1,4 +1,4 @@
-"""At which positions of a sequence an intervention acts, by index; the first P are the prompt's."""
+"""Positions of a sequence at which an intervention acts, by index. The first P of them are the prompt's."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,22 +7,22 @@ from schema.errors import AtlasError
 from schema.interventions.reading import read_whole_number, shorten_json
 
 NAMED = ("all", "prompt", "generated", "last", "predicting")
-"""All; 0 … P-1; from P on; P-1; from P-1 on. The state at t predicts t + 1, so that `generated` leaves the first new token as it is."""
+"""Names, in this order, of: all; 0 … P-1; from P on; P-1; from P-1 on. The state at t predicts t + 1, so `generated` leaves the first new token alone."""
 
 Range = tuple[int, int | None]
-"""Half-open; None for no end."""
+"""Half-open range of indices; the end is None if there is no end."""
 
 
 @dataclass(frozen=True)
 class Positions:
-    """One of NAMED, or ranges that are apart and ascend; is_first_skipped: index 0, where many models keep a huge state, is left alone."""
+    """One of NAMED, or ranges that are apart and ascend. is_first_skipped: whether index 0, where many models keep a huge state, is left alone."""
 
     named: str | None
     ranges: tuple[tuple[int, int], ...] = ()
     is_first_skipped: bool = False
 
     def index_ranges(self, n_prompt: int) -> list[Range]:
-        """List the half-open ranges of indices, for a prompt of so many tokens."""
+        """List the half-open ranges of indices, for a prompt of `n_prompt` tokens."""
         last = n_prompt - 1
         named: dict[str, Range] = {
             "all": (0, None),
@@ -64,7 +64,7 @@ def range_of(item: Any) -> tuple[int, int]:
 
 
 def merge_ranges(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Merge ranges into those of the same indices that neither meet nor overlap, ascending."""
+    """Merge ranges into ascending ones that cover the same indices and neither meet nor overlap."""
     found: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if found and start <= found[-1][1]:

@@ -1,4 +1,4 @@
-"""JSON that a stranger may have sent: bounded before it is parsed, and each number looked at."""
+"""Reading of JSON that a stranger may have sent: its size is bounded before it is parsed, and each number is checked."""
 
 import json
 import math
@@ -10,14 +10,14 @@ from schema.errors import AtlasError
 MOST_BYTES = 256 * 1024
 MOST_DEPTH = 8
 LARGEST = 2**31
-"""Whole numbers of layers, units, positions and ids are below it."""
+"""Exclusive limit on layers, units, positions and ids."""
 
 STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 BRACKETS = re.compile(r"[\[\]{}]")
 
 
 def read_json(text: str | bytes, what: str = "interventions") -> Any:
-    """Parse JSON; `what`: for messages. AtlasError if it is too long or deep, before it is parsed; if it is no JSON, names a key twice, or holds NaN."""
+    """Parse JSON. what: its name in messages. Raises AtlasError if it is too long or deep (before parsing), is no JSON, repeats a key, or holds NaN."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     if len(data) > MOST_BYTES:
         raise AtlasError(f"{what} of {len(data):,} bytes were given; at most {MOST_BYTES:,} are read")
@@ -55,7 +55,7 @@ def no_number(name: str) -> NoReturn:
 
 
 def shorten_json(given: Any) -> str:
-    """Show what was given in a message: one line, without control characters, cut."""
+    """Write a value for a message: on one line, without control characters, and cut to at most 60 characters."""
     text = json.dumps(given, default=str)
     return text if len(text) <= 60 else f"{text[:57]}…"
 

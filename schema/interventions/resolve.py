@@ -1,4 +1,4 @@
-"""An arm against a model and an atlas: what does not exist is refused, units are one each, and a strength becomes a value."""
+"""Resolution of an arm against a model and an atlas: it refuses what does not exist, gives each unit its own intervention, and turns strengths into values."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -10,18 +10,18 @@ from schema.interventions.intervention import Arm, Intervention
 from schema.interventions.sites import ORDER, WITH_UNITS
 
 MOST_CHANGES = 100_000
-"""Units that an arm changes, of all its interventions together, each as often as it has ranges of positions: its JSON repeats them for each unit."""
+"""Limit on the changes of an arm: the units of all interventions, each times its ranges of positions, since the JSON repeats these for each unit."""
 
 AGREEMENT = 1e-6
-"""How far a value may be from the strength beside it, relatively: REAL columns hold seven digits."""
+"""Largest relative difference between a value and the strength beside it: REAL columns hold seven digits."""
 
 LookUp = Callable[[str, int, int, int | None], float | None]
-"""(quantity, layer, neuron, corpus_id) → what an atlas has of it: max, min or mean coefficient of a corpus, or value_norm. None where it has none."""
+"""Function (quantity, layer, neuron, corpus_id) → max, min or mean coefficient in a corpus, or value_norm. None if the atlas does not have the number."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What of a model decides which interventions it can have."""
+    """Properties of a model that decide which interventions it can have."""
 
     name: str
     n_layers: int
@@ -32,10 +32,10 @@ class Shape:
 
 
 def resolve(arm: Arm, shape: Shape, look_up: LookUp) -> tuple[Intervention, ...]:
-    """Resolve an arm: one intervention a unit, each with its value, in the order of the forward pass and, at one layer, site and unit, of the list.
+    """Resolve an arm: one intervention for each unit, with its value, in the order of the forward pass and, at one layer, site and unit, of the list.
 
-    Raises AtlasError for a layer, unit or site that the model does not have, for an arm of more than MOST_CHANGES changes, and where the atlas lacks what a
-    strength asks for.
+    Raises AtlasError for a layer, unit or site that the model does not have, for an arm of more than MOST_CHANGES changes, and if the atlas lacks a number that
+    a strength needs.
     """
     found: list[Intervention] = []
     n = 0
@@ -53,7 +53,7 @@ def resolve(arm: Arm, shape: Shape, look_up: LookUp) -> tuple[Intervention, ...]
 
 
 def n_changes(change: Intervention) -> int:
-    """Count the changes of one unit: as many as ranges of positions are named."""
+    """Count the changes of one unit: one for each range of positions, and at least one."""
     return 1 if change.positions is None else max(1, len(change.positions.ranges))
 
 
@@ -93,7 +93,7 @@ def each_unit(intervention: Intervention, shape: Shape) -> Iterator[Intervention
 
 
 def value_of(change: Intervention, look_up: LookUp) -> float | None:
-    """Resolve the value that is given, or that a strength or a mean comes to. AtlasError where both are given and differ, or the atlas lacks what is needed."""
+    """Return the given value, or compute it from a strength or a mean. Raises AtlasError if both are given and differ, or if the atlas lacks a number."""
     if change.strength is None and not (change.op == "mean" and change.vector is None):
         return change.value
     if change.value is not None and change.strength is None:
@@ -129,10 +129,10 @@ def reckoned_value(change: Intervention, look_up: LookUp) -> float:
 
 
 def canonical_json(arm: Arm) -> str:
-    """Write what a resolved arm does as the one JSON of all that do the same: keys sorted, shortest float64, no strength beside its value, no blanks."""
+    """Write a resolved arm as JSON that is the same for all arms of one effect: sorted keys, shortest float64, no strength beside its value, no blanks."""
     return json.dumps([replace(change, strength=None).as_json() for change in arm], sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def arm_sha256(arm: Arm) -> str:
-    """Hash what a resolved arm does: its identity."""
+    """Hash the canonical JSON of a resolved arm: the arm's identity."""
     return sha256(canonical_json(arm).encode()).hexdigest()

@@ -20,10 +20,12 @@ EXAMPLES = "L20N630=max*0.5, L20N630=3.7, L20N630=mean, L20N630*=2, L20N630+=1, 
 
 
 def intervention_from(text: str, corpus_id: int) -> Intervention:
-    """Read an intervention from its short form; of all positions but the first where it names none.
+    """Read an intervention from its short form. If it names no positions, it acts at all but the first.
 
-    A neuron (L…N…) is set to a number, to a times its largest (max) or smallest (min) coefficient of the corpus, or to what writes a length (norm); to its
-    mean; multiplied; or added to. A head (L…H…) is set to 0, or multiplied. Raises AtlasError for anything else.
+    A neuron (L…N…) can be set, multiplied or added to. It is set to a number, to a multiple of its largest (max) or smallest (min) coefficient in the corpus,
+    to
+    the coefficient that writes a vector of a given length (norm), or to its mean. A head (L…H…) can be set to 0 or multiplied. Raises AtlasError for anything
+    else.
     """
     match = FORM.fullmatch(text.strip())
     if match is None:

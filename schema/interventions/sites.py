@@ -1,4 +1,4 @@
-"""Where a forward pass can be changed, and what can be done there."""
+"""Sites at which a forward pass can be changed, and the ops that each allows."""
 
 from schema.errors import AtlasError
 
@@ -21,10 +21,10 @@ OPS = {
 ORDER = {site: place for place, site in enumerate(OPS)}
 
 REPLACING = ("set", "zero", "mean", "resample", "patch")
-"""Ops after which nothing is left of what was there: a cell takes one."""
+"""Ops that leave nothing of the former value, so that a cell takes at most one of them."""
 
 WITH_UNITS = {"coefficient": "neuron", "pre_activation": "neuron", "head": "head", "attention": "head"}
-"""Site → what its units are; the others are changed as a whole."""
+"""Site → kind of its units; the other sites are changed as a whole."""
 
 KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "set": (("value",), ("strength",)),
@@ -43,7 +43,7 @@ KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def keys(site: str, op: str) -> tuple[set[str], set[str]]:
-    """Give the keys that an intervention needs, and those that it may have. Raises AtlasError for a site or an op that there is not."""
+    """Return the keys that an intervention needs, and those that it may have. Raises AtlasError for an unknown site, or an op that the site does not allow."""
     if site not in OPS:
         raise AtlasError(f"site '{site}' is unknown; there are {', '.join(OPS)}")
     if op not in OPS[site]:

@@ -1,6 +1,6 @@
-"""What changed in tables that atlases already have, a file each in the order of their numbers; tables and columns that were only added need none.
+"""Migrations of tables that existing atlases have, one file each, in the order of their numbers; tables and columns that are only added need none.
 
-A file begins with what changes, and with a query that gives rows where an atlas has not been changed yet.
+A file begins with a description of the change, and with a query that gives rows if an atlas still needs it.
 """
 
 import re
@@ -17,7 +17,7 @@ HEADER = re.compile(r"-- change: (?P<change>.+)\n-- due: (?P<due>.+)\n")
 
 @dataclass(frozen=True)
 class Migration:
-    """`due` gives rows where `sql` is still to be run."""
+    """A change to existing tables. The query `due` gives rows if `sql` is still to be run."""
 
     name: str
     change: str
@@ -35,9 +35,9 @@ def migrations() -> Iterator[Migration]:
 
 
 def migrate(con: duckdb.DuckDBPyConnection) -> bool:
-    """Change what is due in the current database, within the caller's transaction, and say whether anything was. Tables made anew have no comments.
+    """Run the migrations that are due in the current database, within the caller's transaction; return whether any was. Tables made anew have no comments.
 
-    Raises AtlasError where tables are not those of the release that it is said to be of.
+    Raises AtlasError if the tables are not those of the release that the atlas is said to be of.
     """
     is_changed = False
     for migration in migrations():

@@ -1,1 +1,1 @@
-"""What opens, locks and names the file of an atlas and those beside it, of this release and of others."""
+"""Opening, locking and naming of an atlas's file and of those beside it, of this release and of others."""

@@ -1,7 +1,7 @@
-"""A file beside an atlas, NAME.<kind>.duckdb: attached read-only, as a database of the kind's name, when the atlas is opened (schema/open/opening.py).
+"""Files beside an atlas, NAME.<kind>.duckdb: each is attached read-only, as a database of the kind's name, when the atlas is opened (schema/open/opening.py).
 
-Where there is none, its tables, empty, and its views and questions stand in, in a file of the user's cache: to attach that takes a millisecond, and to
-create what is in it as long as to open the atlas. It may cost time where it fails, and nothing else.
+If there is no such file, a file of the user's cache stands in, with empty tables and with the views and questions. Attaching it takes a millisecond, and
+creating its contents as long as opening the atlas. A cache that fails may cost time, and nothing else.
 """
 
 import shutil
@@ -31,28 +31,28 @@ if TYPE_CHECKING:
 
 
 SMALLEST = 16384
-"""Bytes of a block, the fewest that DuckDB allows: the file holds a row at most."""
+"""Bytes of a block, the fewest that DuckDB allows: a stand-in holds one row at most."""
 
 DRAFT = ".blank-"
-"""What folders of drafts are called by; those of the second names by which these files are opened begin so too."""
+"""Prefix of the folders of drafts, and of those of the second names under which these files are opened."""
 
 LEFT_S = 3600
-"""Seconds after which such a folder is one whose maker was killed."""
+"""Seconds after which such a folder counts as left by a process that was killed."""
 
 TABLES = f"""
 SELECT t.sql FROM system.main.duckdb_tables() AS t
 WHERE t.database_name = '{{}}' AND t.table_name <> '{STORED}' ORDER BY t.schema_name, t.table_name
 """
-"""But the digests of the others: nothing reads them in SQL, and a file without them is read as it is."""
+"""SQL of all tables of a database except the stored digests: nothing reads those in SQL, and a file without them is read as it is."""
 
 
 def attach_beside(con: duckdb.DuckDBPyConnection, path: Path, others: "Mapping[str, pa.Table]" = MappingProxyType({})) -> Callable[[], None]:
-    """Attach what lies beside the atlas at `path` read-only, without `others`; where there is no file, empty tables.
+    """Attach the files beside the atlas at `path` read-only, without the rows `others`; for a file that does not exist, attach empty tables.
 
-    Where the user's cache keeps none of those either, a database in memory is attached, which what is returned fills.
+    If the user's cache has no empty tables either, a database in memory is attached, and the returned function fills it.
 
-    The atlas may be a stranger's and is not locked down yet, so this runs ATTACH on its connection and nothing else.
-    Connections of one process to one atlas share what is attached. Raises AtlasError if a file cannot be read or is of another version.
+    The atlas may be a stranger's and is not locked down yet, so its connection only runs ATTACH, DETACH, and checks of the attached databases.
+    Connections of one process to one atlas share the attached databases. Raises AtlasError if a file cannot be read or is of another version.
     """
     blank = [kind for kind in kinds() if attach_kind(con, path, kind, others.get(kind.name))]
 
@@ -64,7 +64,7 @@ def attach_beside(con: duckdb.DuckDBPyConnection, path: Path, others: "Mapping[s
 
 
 def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Companion, others: "pa.Table | None") -> bool:
-    """Attach the file of a kind beside an atlas, or empty tables, and tell whether they are still to be filled."""
+    """Attach the file of a kind beside an atlas, or empty tables. Return whether the attached database is still to be filled."""
     # for DuckDB names that differ in case are one, and what is in the atlas would be read as what lies beside it
     if not is_lake(path) and path.name.partition(".")[0].lower() == kind.name:
         raise AtlasError(f"an atlas cannot be called {kind.name}, as its {kind.name} are in SQL: rename {path}")
@@ -77,7 +77,7 @@ def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Companion, oth
 
 
 def attach_kept(con: duckdb.DuckDBPyConnection, kind: Companion) -> bool:
-    """Attach empty tables of the user's cache, and tell whether they are attached, by this connection or another to the same atlas."""
+    """Attach the empty tables of the user's cache, and tell whether they are attached, by this connection or another to the same atlas."""
     # what DuckDB raises depends on what is wrong with a disk, a name or a file, on what is shut already, and on its version
     with suppress(AtlasError, OSError, ValueError, RuntimeError, duckdb.Error):
         kept = cached_empty_companion(kind.name, creation_sql(kind))
@@ -98,7 +98,7 @@ def attach_kept(con: duckdb.DuckDBPyConnection, kind: Companion) -> bool:
 
 
 def is_blank(con: duckdb.DuckDBPyConnection, kind: Companion) -> bool:
-    """Tell whether what is attached holds the one row that says what it is, and no other."""
+    """Tell whether the attached database holds one row only: the right version and digest of its kind."""
     try:
         labelled = con.execute(f"SELECT l.version, l.derived_sha256 FROM {kind.name}.{kind.label} AS l").fetchall()
         (n_rows,) = con.execute(f"SELECT sum(t.estimated_size) FROM system.main.duckdb_tables() AS t WHERE t.database_name = '{kind.name}'").fetchall()[0]
@@ -109,9 +109,9 @@ def is_blank(con: duckdb.DuckDBPyConnection, kind: Companion) -> bool:
 
 @contextmanager
 def as_of_this_release(target: Path, kind: Companion, others: "pa.Table | None" = None) -> Iterator[Path]:
-    """Give the file another name, or, where its views and questions are not this release's, copy its rows to one with those, without `others`.
+    """Yield a path of the file with this release's views and questions: a second name if it has them, else a copy of its rows. Only a copy leaves out `others`.
 
-    It is looked at apart from any atlas.
+    The file is examined on a connection without any atlas.
     """
     require_duckdb(target, kind)
     with private_hardlink(target) as own:
@@ -136,7 +136,7 @@ def as_of_this_release(target: Path, kind: Companion, others: "pa.Table | None" 
 
 
 def describe_definitions(con: duckdb.DuckDBPyConnection, kind: Companion) -> str:
-    """Write down what the attached file defines: its tables as DuckDB writes them, with types and constraints, and its views and questions."""
+    """Describe the definitions of the attached file: its tables as DuckDB writes them, with types and constraints, and its views and questions."""
     # not as a parameter: to bind one DuckDB imports pandas, which takes as long as opening, and loses a Ctrl-C meanwhile
     tables = con.execute(TABLES.format(kind.name)).fetchall()
     return digest(con, kind.name, read_folder(kind.folder / "views").keys() | kind.questions().keys()) + " ".join(sql for (sql,) in tables)
@@ -154,9 +154,9 @@ def describe_release_definitions(kind: Companion) -> str:
 
 
 def cached_empty_companion(name: str, filling: str) -> Path:
-    """Keep a file with what `filling` creates in a database of that name, made where it is not there yet.
+    """Find the cached file of a database of that name with the objects that `filling` creates; make it if it does not exist.
 
-    Raises OSError, ValueError, RuntimeError or duckdb.Error where nothing can be kept: on a full disk, in another user's folder, under a name that DuckDB
+    Raises OSError, ValueError, RuntimeError or duckdb.Error if nothing can be cached: on a full disk, in another user's folder, under a name that DuckDB
     does not take.
     """
     file = cache_folder() / f"blank-{name}-{duckdb.__version__}-{sha256(filling.encode()).hexdigest()}.duckdb"

@@ -1,4 +1,4 @@
-"""The address of a lake's catalogue as it may be written down: one that PostgreSQL's own library reads, with nothing secret in it. No message repeats it."""
+"""Address of a lake's catalogue in a form that may be stored: PostgreSQL's own library reads it, and it contains no secret. No message here repeats it."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ SCHEMES = ("postgresql://", "postgres://")
 
 
 def check_address(address: str, where: str) -> None:
-    """Raise AtlasError for what is no postgresql:// address, and for one with a password in it. where: what holds it, for the message."""
+    """Raise AtlasError if `address` is no postgresql:// address, or contains a password. where: the option or file that holds it, for the message."""
     if not address.startswith(SCHEMES):
         raise AtlasError(f"the catalogue of a lake is a PostgreSQL database: {where} takes postgresql://user@host/database, and this begins otherwise")
     found = parameters(address, where)
@@ -22,7 +22,7 @@ def check_address(address: str, where: str) -> None:
 
 
 def parameters(address: str, where: str) -> Mapping[str, str]:
-    """Parse host, dbname, … as PostgreSQL's library reads them: it takes more for a password than urllib does."""
+    """Parse host, dbname, … of an address as PostgreSQL's library does, which takes more for a password than urllib does."""
     try:
         from psycopg import Error
         from psycopg.conninfo import conninfo_to_dict

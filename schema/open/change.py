@@ -1,7 +1,7 @@
-"""Files beside an atlas: made, and changed as a whole.
+"""Creation of files beside an atlas, and changes to them.
 
-A change writes a new file and puts it in the old one's place, so an atlas that is open keeps what it attached, and a change that fails leaves nothing.
-A file answers in any DuckDB: ATTACH 'NAME.annotations.duckdb' AS annotations.
+A change writes a whole new file and puts it in the place of the old one. So an open atlas keeps the file it attached, and a change that fails leaves nothing.
+Any DuckDB can query such a file: ATTACH 'NAME.annotations.duckdb' AS annotations.
 """
 
 import secrets
@@ -37,7 +37,7 @@ WHERE c.database_name = 'former'
 UNION ALL
 SELECT q.schema_name, 'sequence', q.sequence_name, true FROM duckdb_sequences() AS q WHERE q.database_name = 'former'
 """
-"""Every column of every table, and whether the table has one that is computed; and every sequence, of which this release has none."""
+"""Query for every column of every table, and whether its table has a computed column; and for every sequence, of which this release has none."""
 
 WITH_COLUMN = """
 SELECT t.table_name
@@ -46,17 +46,18 @@ INNER JOIN duckdb_columns() AS c ON t.table_oid = c.table_oid AND t.database_oid
 WHERE t.database_name = ? AND c.column_name = ?
 ORDER BY t.table_name
 """
-"""Stored tables of a database that have a column."""
+"""Query for the stored tables of a database that have a given column."""
 
 ONE_AT_A_TIME = Lock()
-"""Changes by threads of one process, whose file DuckDB opens once: the second waits for the first."""
+"""Lock for changes by threads of one process, in which DuckDB opens a file only once: the second thread waits for the first."""
 
 
 @contextmanager
 def change_companion(kind: Companion, path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open the file beside the atlas at `path` as the database of its kind, to be changed; the change is kept if the block ends well.
+    """Open the file of a kind beside the atlas at `path` for changes, as the database of the kind's name; the changes are kept if the block does not fail.
 
-    Waits for whoever else changes one. Raises Locked if another process does so all the while, and AtlasError if it has a log, cannot be written or replaced.
+    Waits while another thread or process changes the file. Raises Locked if another process does so all the while, and AtlasError if the file has a log, holds
+    what this release does not know, or cannot be written or replaced.
     """
     target = kind.file(path)
     check_log(target)
@@ -95,7 +96,7 @@ def insert_rows(con: duckdb.DuckDBPyConnection, table: str, rows: "pa.Table", **
 
 
 def next_id(con: duckdb.DuckDBPyConnection, database: str, column: str) -> int:
-    """Draw the id of a new row: above all that any table has, so that rows of a stranger's that wait for a parent are not taken for the new row's."""
+    """Choose the id of a new row: above every id in any table, so that a stranger's rows that wait for a parent are not taken for the new row's."""
     found = con.execute(WITH_COLUMN, [database, column]).fetchall()
     largest = " UNION ALL ".join(f"SELECT max({column}) AS id FROM {database}.{table}" for (table,) in found)
     return int(con.execute(f"SELECT coalesce(max(l.id), -1) + 1 FROM ({largest}) AS l").fetchall()[0][0])
@@ -107,13 +108,13 @@ def unwritten_error(target: Path, error: Exception) -> AtlasError:
 
 @contextmanager
 def change_companion_with_atlas(kind: Companion, path: Path | str) -> Iterator[tuple[duckdb.DuckDBPyConnection, duckdb.DuckDBPyConnection]]:
-    """Do as `change_companion`, with the atlas opened anew beside it: it tells whether the rows are of its model and text."""
+    """Open a file for changes as `change_companion` does, and with it the atlas, which shows whether the rows are of its model and text."""
     with change_companion(kind, path) as writer, closing(open_with_beside(path)) as own:
         yield writer, own
 
 
 def replace_file(draft: Path, target: Path) -> None:
-    """Give the whole new file its name. Where nobody but another may do that, as in a sticky folder, it is kept under a name of its own, and that is said."""
+    """Rename a complete new file to `target`. If only another user may do that, as in a sticky folder, keep it under another name, which AtlasError gives."""
     try:
         put_in_place(draft, target)
     except PermissionError as error:

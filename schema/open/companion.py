@@ -1,4 +1,4 @@
-"""One file beside an atlas by itself: attached, and written anew with this release's views and questions."""
+"""A single file beside an atlas: attaching it, and writing it anew with this release's views and questions."""
 
 import re
 import tempfile
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def attach(con: duckdb.DuckDBPyConnection, file: str, name: str, mode: str) -> bool:
-    """Attach a file, and tell whether it was not attached already."""
+    """Attach a file; return False if it was attached already."""
     try:
         con.execute(f"ATTACH '{file}' AS {name} ({mode})")
     except (duckdb.BinderException, duckdb.PermissionException):
@@ -34,19 +34,19 @@ def attach(con: duckdb.DuckDBPyConnection, file: str, name: str, mode: str) -> b
 
 
 def attach_blank(con: duckdb.DuckDBPyConnection, kind: Companion) -> None:
-    """Attach tables and questions with no rows, in memory."""
+    """Attach a database in memory with the kind's tables, empty, and its views and questions."""
     if attach(con, ":memory:", kind.name, "READ_WRITE"):
         con.execute(creation_sql(kind))
 
 
 def require_duckdb(target: Path, kind: Companion) -> None:
-    """Raise AtlasError for a folder, a pipe or a file of SQLite's, before anything of it is opened."""
+    """Raise AtlasError for a folder, a pipe or a SQLite file, before DuckDB opens it."""
     if not target.is_file() or is_sqlite(target):
         raise AtlasError(f"cannot read the {kind.name} in {target}: it is no DuckDB file. Move it away to go on without them.")
 
 
 def attach_file(con: duckdb.DuckDBPyConnection, target: Path, kind: Companion, name: str | None = None, own: Path | None = None) -> None:
-    """Attach a file read-only, of this version and no other; `name`: of the database, where it is not the kind's; `own`: a second name that the file has."""
+    """Attach a file of this version read-only. Raises AtlasError for another version. name: of the database, if not the kind's. own: a second name it has."""
     name = name or kind.name
     require_duckdb(target, kind)
     try:
@@ -73,7 +73,7 @@ def attach_draft(con: duckdb.DuckDBPyConnection, draft: Path, kind: Companion) -
 
 
 def fill_companion(con: duckdb.DuckDBPyConnection, former: Path, kind: Companion) -> None:
-    """Create every table, the rows of the former file in those that it has, and this release's views and questions, in the database of the kind."""
+    """Create the tables, views and questions of this release in the kind's database, and copy the former file's rows, by the columns that both have."""
     con.execute(creation_sql(kind))
     if former.exists():
         attach_file(con, former, kind, "former")
@@ -101,7 +101,7 @@ def tables(con: duckdb.DuckDBPyConnection, database: str) -> set[str]:
 
 
 def write_file(target: Path, former: Path, kind: Companion, others: "pa.Table | None" = None) -> None:
-    """Write a new file with the rows of a former one, if that exists, but for `others`."""
+    """Write a new file with the rows of the former one, if that exists, except `others`."""
     with closing(open_writer(":memory:")) as con:
         attach_draft(con, target, kind)
         fill_companion(con, former, kind)

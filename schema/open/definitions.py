@@ -1,7 +1,8 @@
-"""Whether the views and questions of a file are to the letter this release's.
+"""Check that the views and questions of a file are exactly this release's.
 
-What a stranger defined under their names, or under those of tables and of DuckDB's functions, is run by nobody.
-What a release defines is what DuckDB shows of it once it is built, which takes longer than to open an atlas: its digest is kept in the user's cache.
+Definitions by a stranger under their names, or under those of tables and of DuckDB's functions, are never run.
+A release's definitions are as DuckDB shows them once they are built. Building takes longer than opening an atlas, so their digest is stored in the user's
+cache.
 """
 
 import json
@@ -28,33 +29,33 @@ FROM system.main.duckdb_functions() AS f
 VIEWS = "SELECT v.database_name, v.view_name, v.sql FROM system.main.duckdb_views() AS v"
 TABLES = "SELECT t.database_name, t.table_name FROM system.main.duckdb_tables() AS t"
 SCHEMAS = "SELECT s.database_name FROM system.main.duckdb_schemas() AS s WHERE NOT s.internal AND s.schema_name <> 'main'"
-"""Of all databases, and each by its whole name: a macro of the file may have the name of a function of DuckDB's."""
+"""Queries over all databases. They call DuckDB's functions by full name, since a macro of the file may have the name of one."""
 
 KEPT = "definitions-4"
-"""What a kept digest is called by; another number where `digest` takes in something else."""
+"""Prefix of the name of a cached digest; its number changes whenever `digest` covers something else."""
 
 KNOWN: dict[str, str] = {}
-"""What this process has built or read."""
+"""Digest of sources → their definitions, which this process has built or read from the cache."""
 
 CHECKED: set[tuple[str, str]] = set()
-"""Release and digest of each file that this process found to define what that release does."""
+"""Release and digest of each file that this process found to have the definitions of that release."""
 
 HASHED_BYTES = 1 << 23
-"""Of the largest file that is known again: to hash it twice takes a third of the time that a check takes."""
+"""Size of the largest file that is recognised when it comes again: hashing it twice takes a third of the time of a check."""
 
 
 def hash_file(file: Path) -> str:
-    """Hash all that a file holds; '' for a large one, and where a log beside it may hold more.
+    """Hash all content of a file; '' if it is large, or if a log beside it may hold more.
 
-    By its content alone: its time and size are what whoever sent it chose, and a file that takes its place may have its inode.
+    Only the content counts: the sender of a file chooses its time and size, and a file that takes its place may have its inode.
     """
     return "" if has_log(file) or file.stat().st_size > HASHED_BYTES else blake2b(file.read_bytes()).hexdigest()
 
 
 def check_once(release: str, file: Path, hashed: str, check: Callable[[], bool]) -> bool:
-    """Check a file, and remember a yes for every file that holds the same: listing all functions takes half of an opening.
+    """Check a file, and remember a positive result for every file of the same content: listing all functions takes half the time of an opening.
 
-    hashed: of the file before it was opened; if it holds something else by now, nothing is remembered.
+    hashed: digest of the file before it was opened; if the content has changed since then, no result is remembered.
     """
     if (release, hashed) in CHECKED and hash_file(file) == hashed:
         return True
@@ -67,7 +68,7 @@ def check_once(release: str, file: Path, hashed: str, check: Callable[[], bool])
 def matches_release(con: duckdb.DuckDBPyConnection, opened: Callable[[Path], duckdb.DuckDBPyConnection]) -> bool:
     """Tell whether the current database has this release's views and questions, and nothing in place of a table, a DuckDB function or another database.
 
-    opened: opens a file, in which the release is built where its digest is not kept.
+    opened: function that opens a file, in which the release is built if its digest is not cached.
     """
     database = con.execute("SELECT system.main.current_database()").fetchall()[0][0]
     views = {str(name).lower() for place, name, _ in con.execute(VIEWS).fetchall() if place == database}
@@ -98,7 +99,7 @@ def digest_of_release(opened: Callable[[Path], duckdb.DuckDBPyConnection]) -> st
 
 
 def digest(con: duckdb.DuckDBPyConnection, database: str, names: Collection[str]) -> str:
-    """Compute the SHA-256 of a database's views and table macros of these names; none has it in which a macro has the name of a function of DuckDB's."""
+    """Compute the SHA-256 of a database's views and table macros of these names. A macro with a DuckDB function's name makes it differ from any release's."""
     found, system, defined = con.execute(FUNCTIONS).fetchall(), set(), []
     for place, name, parameters, body in found:
         if place == database:
@@ -114,9 +115,9 @@ def digest(con: duckdb.DuckDBPyConnection, database: str, names: Collection[str]
 
 
 def macro_signature(con: duckdb.DuckDBPyConnection, database: str, name: str, n: int) -> str:
-    """Read what DuckDB says of a table macro that is called with one argument more than its `n`: the types and defaults of all, which no table lists.
+    """Read DuckDB's error for a call of a table macro with one argument more than its `n`: it has the types and defaults of all, which no table lists.
 
-    No macro fits such a call, so none is looked into.
+    No macro fits such a call, so none is examined further.
     """
     place, macro = (part.replace('"', '""') for part in (database, name))
     try:
@@ -127,7 +128,7 @@ def macro_signature(con: duckdb.DuckDBPyConnection, database: str, name: str, n:
 
 
 def released_definitions(sources: str, build: Callable[[], str]) -> str:
-    """Look up what `build` returns of these sources, by their digest, on this version of DuckDB; empty where it has no place to build."""
+    """Look up the definitions that `build` returns, by the digest of their `sources` and the version of DuckDB; '' if there is no place to build in."""
     if not KNOWN.get(sources):
         KNOWN[sources] = load_or_build_definitions(sources, build)
     return KNOWN[sources]
@@ -154,9 +155,9 @@ def load_or_build_definitions(sources: str, build: Callable[[], str]) -> str:
 
 
 def cache_folder() -> Path:
-    """Find the folder of the user's cache; where nobody knows a home, as in a container under any number, a place where nothing can be kept.
+    """Find the folder of the user's cache; if there is no home, as in a container under an arbitrary user number, a path at which nothing can be stored.
 
-    A relative XDG_CACHE_HOME is none (XDG Base Directory Specification).
+    A relative XDG_CACHE_HOME is ignored (XDG Base Directory Specification).
     """
     try:
         given = Path(os.environ.get("XDG_CACHE_HOME", ""))

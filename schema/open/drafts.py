@@ -1,4 +1,4 @@
-"""Files that are written under a name of their own and take another's place when they are whole: the name, and who may read them then."""
+"""Drafts: files that are written under a name of their own and replace another file once they are complete; their names, and who may read them then."""
 
 import os
 import pwd
@@ -14,24 +14,24 @@ from schema.errors import AtlasError
 
 
 def new_draft(target: Path) -> Path:
-    """Draw a name beside the target that nothing has: 64 of its bits are random."""
+    """Draw an unused name beside the target; 64 of its bits are random."""
     return target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
 
 
 def is_draft(name: str, target: str) -> bool:
-    """Tell whether a path is one that `new_draft` gives for that target, or the log that DuckDB keeps beside it: names that nothing else gives."""
+    """Tell whether a path is a name that `new_draft` gives for the target, or that of DuckDB's log beside such a draft; nothing else gives these names."""
     folder, _, last = target.rpartition("/")
     beside = re.escape(f"{folder}/") if folder else ""
     return re.fullmatch(rf"{beside}\.{re.escape(last)}\.[0-9a-f]{{16}}\.tmp(\.wal)?", name) is not None
 
 
 def left_drafts(target: Path) -> list[Path]:
-    """List what writers of it left that were killed, logs of DuckDB's among it. Theirs alone while the target's lock is held."""
+    """List the drafts of a target that killed writers left, and DuckDB's logs of these. The caller must hold the lock, or a draft may have a living writer."""
     return [path for path in target.parent.iterdir() if is_draft(path.name, target.name)]
 
 
 def remove_left(target: Path) -> None:
-    """Remove them. In a sticky folder nobody removes another's, and it is in nobody's way."""
+    """Remove the drafts of a target that killed writers left. In a sticky folder another user's draft cannot be removed, and does no harm."""
     for draft in left_drafts(target):
         with suppress(OSError):
             draft.unlink()
@@ -39,9 +39,9 @@ def remove_left(target: Path) -> None:
 
 @contextmanager
 def copy_to_draft(whole: Path, target: Path, like: Path) -> Iterator[Path]:
-    """Copy a whole file to a draft of the target, with the owner, group and mode of `like`, to be renamed in the block; gone if that fails.
+    """Copy a complete file to a draft of the target, with the owner, group and mode of `like`, for the block to rename. If the block fails, remove the draft.
 
-    Raises AtlasError where something else has got its name meanwhile: in a shared folder others rename, and what they put there stays as it is.
+    Raises AtlasError if another file has got the draft's name meanwhile: in a shared folder other users can rename files. That file stays as it is.
     """
     draft = new_draft(target)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, stat.S_IRUSR | stat.S_IWUSR)
@@ -61,7 +61,7 @@ def copy_to_draft(whole: Path, target: Path, like: Path) -> Iterator[Path]:
 
 
 def is_file_at(own: os.stat_result, path: Path) -> bool:
-    """Tell whether that file, and no other and no link to it, has this name."""
+    """Tell whether the file of this status is at `path`, and not another file or a symbolic link."""
     return os.path.lexists(path) and os.path.samestat(own, path.lstat())
 
 
@@ -86,12 +86,12 @@ def give_access(descriptor: int, like: os.stat_result) -> None:
 
 
 def is_readable(path: Path) -> bool:
-    """Tell whether this user may read a file that there is."""
+    """Tell whether this user may read an existing file."""
     return os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
 def owner(path: Path) -> str:
-    """Name the user whose file it is, or give the number."""
+    """Return the name of the user who owns a file, or the user's number."""
     uid = path.stat().st_uid
     try:
         return pwd.getpwuid(uid).pw_name

@@ -1,6 +1,6 @@
-"""The kinds of file beside an atlas, NAME.<kind>.duckdb: what people say of an atlas is one.
+"""Kinds of file beside an atlas, NAME.<kind>.duckdb: the annotations that people make of an atlas are one.
 
-Of any number of kinds, which entry points name. Such a file is no part of the snapshot, so that ingesting again leaves it alone; it holds its own views and
+Entry points name any number of kinds. Such a file is no part of the snapshot, so that ingesting again leaves it alone. It holds its own views and
 questions, because a macro of the atlas cannot name another file.
 """
 
@@ -16,17 +16,17 @@ from schema.release import add_title_comment
 from schema.table_digests import CREATION
 
 GROUP = "activation_atlas.beside"
-"""Entry points that are a `Companion`."""
+"""Group of the entry points that are a `Companion`."""
 
 
 @dataclass(frozen=True)
 class Companion:
     """A kind of file beside an atlas.
 
-    `name` is the database's, what messages call what is in it, and part of the file's. `tables` is a file of SQL that creates its tables in that database,
-    `label` among them, of one row (version, derived_sha256); what it says of them is in their headers (`read_headers`). `folder` has its views, questions
-    and audits, a file each. `changed_by` and `told_by` are the commands that change it and say what is in it; `again` is how to come by it where it is lost.
-    `hanging` is as in schema/open/others.py. `is_of_one_model`: every layer, neuron and head is of the atlas's model.
+    `name` is the name of the database, the word for its contents in messages, and a part of the file's name. `tables` is a file of SQL that creates the tables
+    in that database, among them `label`, which has one row (version, derived_sha256); their headers describe them (`read_headers`). `folder` has the kind's
+    views, questions and audits, a file each. `changed_by` and `told_by` are the commands that change a file and show its contents; `again` says how to restore
+    a file that is lost. `hanging` is as in schema/open/others.py. `is_of_one_model`: whether every layer, neuron and head is of the atlas's model.
     """
 
     name: str
@@ -41,11 +41,11 @@ class Companion:
     is_of_one_model: bool = True
 
     def path(self, atlas: Path | str) -> Path:
-        """Give the path of the file of the atlas at that path."""
+        """Return the path of this kind's file beside an atlas."""
         return Path(atlas).parent / f"{Path(atlas).stem}.{self.name}.duckdb"
 
     def file(self, atlas: Path | str) -> Path:
-        """Find the file of the atlas at that path, behind a link if there is one. Raises AtlasError for a link to nothing, as where a disk is not mounted."""
+        """Return the path of this kind's file beside an atlas, with links resolved. Raises AtlasError for a link to nothing, as when a disk is not mounted."""
         path = self.path(atlas)
         if not path.is_symlink():
             return path
@@ -55,12 +55,12 @@ class Companion:
 
     @property
     def others_sql(self) -> str:
-        """SQL of the rows that are of another model or text than the atlas; '' for a kind that belongs to no atlas (schema/open/others.py)."""
+        """SQL that selects the rows of another model or text than the atlas's; '' for a kind that belongs to no atlas (schema/open/others.py)."""
         path = self.folder / "others.sql"
         return path.read_text(encoding="utf-8") if path.exists() else ""
 
     def questions(self) -> dict[str, str]:
-        """Name → SQL of each, in the order of names."""
+        """Read the questions, name → SQL, in the order of names."""
         return read_folder(self.folder / "questions")
 
 
@@ -87,9 +87,9 @@ REFERENCE, BOUND = re.compile(r"(\w+) in (\w+\.\w+)"), re.compile(r"(\w+) (in \[
 
 @dataclass(frozen=True)
 class Header:
-    """What SQL says of a table and DuckDB does not hold: `columns` is name, as SQL writes it → comment; `references` column → table.column.
+    """Facts about a table that its SQL states and DuckDB does not store. columns: name, as the SQL writes it → comment. references: column → table.column.
 
-    `grain` names the columns that identify a row; None where no header says it. `bounds`: column → `in [0, 1]` or `>= 0`.
+    grain: the columns that identify a row; None if the header does not name them. bounds: column → `in [0, 1]` or `>= 0`.
     """
 
     comment: str
@@ -100,7 +100,7 @@ class Header:
 
 
 def read_headers(sql: str) -> dict[str, Header]:
-    """Read the headers of tables, by their full names: lines of comment before each CREATE TABLE, which describe it, and those before a column.
+    """Read the headers of tables, by their full names: the lines of comment before each CREATE TABLE, which describe the table, and those before a column.
 
     Lines such as `-- grain: a, b`, `-- references: a in t.a, b in u.b` and `-- bounds: a in [0, 1]; b >= 0` are facts. Raises AtlasError for a fact that
     is written otherwise.
@@ -120,7 +120,7 @@ def read_headers(sql: str) -> dict[str, Header]:
 
 
 def read_facts(table: str, form: re.Pattern[str], told: str, between: str) -> dict[str, str]:
-    """Read column → fact from a line of a header. Raises AtlasError for a part that has not the form."""
+    """Read column → fact from a line of a header. Raises AtlasError for a part that does not match `form`."""
     found = {}
     for part in filter(None, map(str.strip, told.split(between))):
         if (fact := form.fullmatch(part)) is None:
@@ -140,7 +140,7 @@ def comments(sql: str) -> list[str]:
 
 @cache
 def creation_sql(kind: Companion) -> str:
-    """Write the SQL that fills the empty database of a kind; one transaction, so that a file is written to once."""
+    """Write the SQL that fills the empty database of a kind, in one transaction, so that a file is written to only once."""
     tables = kind.tables.read_text(encoding="utf-8")
     version = f"INSERT INTO {kind.name}.{kind.label} VALUES ({kind.version}, '{derived_sha256(kind)}')"
     # each on a line of its own, behind what may end in a comment

@@ -1,9 +1,9 @@
 """An atlas in a lake: DuckLake tables with their catalogue in PostgreSQL, and Parquet files in a folder or on S3-compatible storage.
 
-NAME.lake, a small file, says where both are; whatever takes the path of an atlas takes it too. Passwords are never in it: PostgreSQL's are read as
-libpq does (PGPASSWORD, ~/.pgpass), those of the storage from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION and AWS_ENDPOINT_URL.
+NAME.lake, a small file, says where both are, and can be given wherever the path of an atlas can. It never contains passwords: PostgreSQL's are read as by
+libpq (PGPASSWORD, ~/.pgpass), and the storage's from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION and AWS_ENDPOINT_URL.
 
-ATLAS_LAKE_TIMEOUT is how many seconds a server may be silent before it is given up.
+ATLAS_LAKE_TIMEOUT is how many seconds a server may be silent before the request to it is given up.
 
     main    every table as readers see it; triggers and statistics merged
     parts   triggers and statistics as the shards brought them, and the one row of `committer`
@@ -40,7 +40,7 @@ EXTENSIONS = ("httpfs", "postgres_scanner", "ducklake")
 TIMEOUT = "ATLAS_LAKE_TIMEOUT"
 TIMEOUT_S = 30
 LAKE_TYPES = {"JSON": "VARCHAR"}
-"""Types that a lake knows by another name; vectors are lists there."""
+"""Types of an atlas that have another name in a lake; vectors are lists there."""
 
 
 LAST_PUBLISHED = """
@@ -73,7 +73,7 @@ def is_lake(path: Path | str) -> bool:
 
 
 def read_lake(path: Path) -> Lake:
-    """Read where the lake is. Raises NotAnAtlas if the file does not say it, AtlasError for a password in it or no storage that a lake can be in."""
+    """Read the file that describes a lake. Raises NotAnAtlas if it describes none, and AtlasError for a password in it or for unsuitable storage."""
     refuse_strange(path)
     try:
         lake = Lake(**json.loads(path.read_text(encoding="utf-8")))
@@ -90,7 +90,7 @@ def read_lake(path: Path) -> Lake:
 
 
 def describe(path: Path, lake: Lake) -> None:
-    """Write the file that says where a lake is. Raises as `check_description`."""
+    """Write the file that says where a lake is. Raises the errors of `check_description`."""
     check_description(path, lake)
     draft = new_draft(path)
     draft.write_text(json.dumps(asdict(lake), indent=2) + "\n")
@@ -98,7 +98,7 @@ def describe(path: Path, lake: Lake) -> None:
 
 
 def check_description(path: Path, lake: Lake) -> None:
-    """Raise AtlasError if the file at `path` describes another lake, and for what can be no lake or has a password in it."""
+    """Raise AtlasError if `path` does not end in .lake or describes another lake, or if the catalogue's address is not valid or contains a password."""
     if not is_lake(path):
         raise AtlasError(f"the file that describes a lake ends in {SUFFIX}: {path.with_suffix(SUFFIX)}, not {path}")
     check_address(lake.catalogue, "--lake")
@@ -107,7 +107,7 @@ def check_description(path: Path, lake: Lake) -> None:
 
 
 def storage(data: str) -> str:
-    """Read --data as it is written down: s3://bucket/prefix, or a whole path. Raises AtlasError for storage of another kind, and for keys in it."""
+    """Convert --data to the form that is stored: s3://bucket/prefix, or an absolute path. Raises AtlasError for storage of another kind, and for keys in it."""
     if data.startswith("s3://") and ("?" in data or "@" in data):
         raise AtlasError("--data s3://bucket/prefix takes no keys, others could read them: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
     if "://" in data and not data.startswith("s3://"):
@@ -136,7 +136,7 @@ def s3_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def timeout_s(environment: Mapping[str, str] = os.environ) -> int:
-    """Read the seconds after which a silent server is given up. Raises AtlasError for what is no number of seconds."""
+    """Read the seconds after which a silent server is given up. Raises AtlasError unless they are a whole number from 1 to 86,400."""
     said = environment.get(TIMEOUT, str(TIMEOUT_S))
     if not said.isdecimal() or not 0 < int(said) <= 86_400:
         raise AtlasError(f"{TIMEOUT} is how many seconds a lake's servers may be silent, a whole number from 1 to 86400, not {said[:40]!r}")
@@ -144,18 +144,18 @@ def timeout_s(environment: Mapping[str, str] = os.environ) -> int:
 
 
 def limit_waiting(con: duckdb.DuckDBPyConnection) -> None:
-    """Have DuckDB give up a storage that is silent; a request is tried twice."""
+    """Have DuckDB give up on storage that is silent for the timeout; each request is tried twice within it."""
     con.execute(f"SET http_timeout = {-(-timeout_s() // 2)}")
     con.execute("SET http_retries = 1")
 
 
 def limit_connecting() -> None:
-    """Have PostgreSQL's library, here and in DuckDB, give up a catalogue that is silent; an address or the environment may say otherwise."""
+    """Have PostgreSQL's library, here and in DuckDB, give up on a catalogue that is silent; an address or the environment may set another limit."""
     os.environ.setdefault("PGCONNECT_TIMEOUT", str(timeout_s()))
 
 
 def load_extensions(con: duckdb.DuckDBPyConnection) -> None:
-    """Load the extensions from the packages of the extra `lake`, so that nothing is downloaded when it runs."""
+    """Load the extensions from the packages of the extra `lake`, so that nothing is downloaded at run time."""
     for name in EXTENSIONS:
         try:
             folder = files(f"duckdb_extension_{name}") / "extensions" / f"v{duckdb.__version__}"
@@ -178,7 +178,7 @@ def create_secret(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def forget_environment(con: duckdb.DuckDBPyConnection) -> None:
-    """Take AWS's keys out of the settings, where loading httpfs copies them to from the environment: SQL can read settings, and no secret."""
+    """Clear AWS's keys from DuckDB's settings, to which loading httpfs copies them from the environment: SQL can read settings, but no secrets."""
     for name in ("s3_access_key_id", "s3_secret_access_key", "s3_session_token"):
         con.execute(f"SET GLOBAL {name} = ''")
 
@@ -210,7 +210,7 @@ def connect(lake: Lake, config: dict) -> duckdb.DuckDBPyConnection:
 
 @contextmanager
 def catalogue(lake: Lake, name: str = "atlas") -> Iterator["Connection"]:
-    """Open a session of the catalogue's PostgreSQL, under that name in its lists. Raises Unreachable if it does not answer."""
+    """Open a session of the catalogue's PostgreSQL, which lists the session under `name`. Raises Unreachable if it does not answer."""
     try:
         import psycopg
     except ImportError as error:
@@ -247,17 +247,17 @@ def attach_published(con: duckdb.DuckDBPyConnection, lake: Lake, path: Path) -> 
 
 
 def lake_type(kind: str) -> str:
-    """Translate one of our types to what a lake has for it: FLOAT[192] is a list there, JSON is text."""
+    """Translate an atlas's type to a lake's: FLOAT[192] becomes a list, and JSON becomes text."""
     return "FLOAT[]" if kind.startswith("FLOAT[") else LAKE_TYPES.get(kind, kind)
 
 
 def lake_bytes(con: duckdb.DuckDBPyConnection) -> int:
-    """Add up the sizes of the files of the attached lake's tables, bytes."""
+    """Add up the sizes, in bytes, of the files of the attached lake's tables."""
     return int(con.execute(f"SELECT coalesce(sum(file_size_bytes), 0) FROM ducklake_table_info('{CATALOG}')").fetchall()[0][0])
 
 
 def open_published(path: Path, config: dict) -> duckdb.DuckDBPyConnection:
-    """Open the lake that is described at `path`, as it was last published, under the names that an atlas file has."""
+    """Open the last published version of the lake that the file at `path` describes, with tables, views and questions named as in an atlas file."""
     # here, because whoever opens a file needs none of it, and SQLAlchemy takes longer to import than a file to open
     from schema.open.older import install_stand_ins
 

@@ -1,4 +1,4 @@
-"""Files that one process holds at a time. It is held by being locked and not by being there, so that what a killed process left is free."""
+"""Lock files, each held by one process at a time. A file is held if it is locked, not if it exists, so a file that a killed process left is free."""
 
 import fcntl
 import os
@@ -10,21 +10,21 @@ from pathlib import Path
 from schema.errors import AtlasError, Locked
 
 PATIENCE = 60.0
-"""Seconds to wait for another process: a change takes less than one, and what is to be kept may have taken hours to compute."""
+"""Seconds to wait for another process: a change takes less than one second, and the results to be stored may have taken hours to compute."""
 
 AGAIN = 0.05
 """Seconds between two tries."""
 
 ANYBODY = 0o666
-"""Mode of a lock: it holds nothing, and one that a killed change left must not shut out who may change what it guards."""
+"""Mode of a lock file: it is empty, and one that a killed process left must not lock out other users who may change the guarded file."""
 
 
 @contextmanager
 def hold_lock_file(path: Path, refusal: str, patience: float | None = None) -> Iterator[None]:
-    """Hold the file of that name for the block; it is removed in the end.
+    """Hold the lock file at `path` for the block, and remove it in the end.
 
-    Waits for another process that holds it, `patience` seconds at most (None: PATIENCE). Raises Locked with `refusal` then, AtlasError where no file can be
-    made or locked.
+    Waits at most `patience` seconds (None: PATIENCE) for another process that holds the file, and then raises Locked with `refusal`. Raises AtlasError if no
+    file can be made or locked.
     """
     end = time.monotonic() + (PATIENCE if patience is None else patience)
     while (handle := try_lock(path)) is None:
@@ -41,7 +41,7 @@ def hold_lock_file(path: Path, refusal: str, patience: float | None = None) -> I
 
 
 def try_lock(path: Path) -> int | None:
-    """Lock a file, which is made if there is none, and return its handle; None where another process holds it."""
+    """Lock a file, which is made if there is none, and return its handle; None if another process holds it."""
     while True:
         try:
             handle = open_or_make(path)
@@ -67,7 +67,7 @@ def try_lock(path: Path) -> int | None:
 
 
 def require_locks(path: Path) -> None:
-    """Raise AtlasError where the lock that this process has keeps nobody out: some file systems take a lock and hold none."""
+    """Raise AtlasError if this process's lock keeps nobody out: some file systems accept a lock and do not enforce it."""
     with path.open("rb") as second:
         try:
             fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -77,7 +77,7 @@ def require_locks(path: Path) -> None:
 
 
 def open_or_make(path: Path) -> int:
-    """Open the file, made if there is none, for anybody who may enter the folder; return its handle."""
+    """Open the file, and return its handle. A file that does not exist is made, for anybody who may enter the folder."""
     while True:
         try:
             # O_CREAT beside O_EXCL alone: in a sticky folder Linux lets nobody open another's file with it
@@ -90,7 +90,7 @@ def open_or_make(path: Path) -> int:
 
 
 def is_handle_at(handle: int, path: Path) -> bool:
-    """Tell whether an open file still has that name: who held the lock before may have removed it meanwhile."""
+    """Tell whether an open file is still at `path`: the process that held the lock before may have removed it meanwhile."""
     try:
         return os.path.samestat(os.fstat(handle), path.lstat())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Names of a file: another one for as long as it is opened, what is left of those whose makers were killed, and a name as it stands in SQL."""
+"""Names of a file: a second name while it is opened, the removal of second names whose makers were killed, and a name as SQL needs it."""
 
 import fcntl
 import os
@@ -14,27 +14,27 @@ from pathlib import Path
 from schema.open.logs import refuse_strange
 
 MARKED = stat.S_ISVTX | stat.S_IRWXU
-"""Mode of a folder of other names: nobody else enters it, and the sticky bit, which means nothing there, tells it from what a user keeps to himself."""
+"""Mode of a folder of second names: nobody else enters it, and the sticky bit, which has no effect there, tells it from a user's own private folder."""
 
 OPENING = "opening-"
-"""What the folder of a second name is called by, after the atlas."""
+"""Part of the name of a folder of second names, after the name of the file."""
 
 LEFT = 60.0
-"""Seconds after which such a folder that nobody locks was left: whoever makes one locks it at once."""
+"""Seconds after which such a folder counts as left by a killed process if nobody locks it: its maker locks it at once."""
 
 
 def escape_quotes(text: Path | str) -> str:
-    """Write a text as it stands between quotes in SQL."""
+    """Escape a text for use between single quotes in SQL."""
     return str(text).replace("'", "''")
 
 
 @contextmanager
 def private_hardlink(path: Path) -> Iterator[Path]:
-    """Give the file, and a log beside it, another name for as long as it is being opened; its own where the folder allows no second.
+    """Yield a second name for the file, and for a log beside it, that lasts while it is being opened; the file's own name if the folder allows no second.
 
-    Within a process DuckDB hands out what it first opened under a name, for as long as that is open: not the snapshot that has been
-    published since, nor what lies beside it and has changed. And what it opened stays among the paths that SQL may name when all others are shut
-    (`allowed_paths`): by then this one names nothing. Raises AtlasError for what is no file, and for such a log.
+    Within a process, DuckDB hands out the database that it first opened under a name, for as long as that is open: not a snapshot that has been published
+    since, nor a changed file beside the atlas. Also, an opened path stays among those that SQL may name after all others are shut (`allowed_paths`): by then
+    the second name leads to nothing. Raises AtlasError if the file, or its log, is no regular file.
     """
     refuse_strange(path)
     with ExitStack() as stack:
@@ -65,14 +65,14 @@ def private_hardlink(path: Path) -> Iterator[Path]:
 
 
 def clear_left(path: Path) -> None:
-    """Remove other names of the file whose makers were killed a while ago: they keep on the disk what has been replaced since."""
+    """Remove second names of the file whose makers were killed a while ago: they keep files on the disk that have been replaced since."""
     for folder in left_names(path):
         if time.time() - folder.lstat().st_mtime > LEFT:
             remove_left(folder)
 
 
 def left_names(path: Path) -> Iterator[Path]:
-    """Yield folders of other names of the file whose makers were killed while opening it: nobody locks them any more, and no process has the maker's number."""
+    """Yield the folders of second names whose makers were killed while opening the file: nobody locks them any more, and no process has the maker's PID."""
     for folder in sorted(path.parent.glob(f".{escape(path.name)}.{OPENING}*")):
         with lock_left(folder) as handle:
             pass
@@ -81,7 +81,7 @@ def left_names(path: Path) -> Iterator[Path]:
 
 
 def has_maker(folder: Path, path: Path) -> bool:
-    """Tell whether a process of this machine has the number that the folder is called by: where locks do nothing, nobody seems to hold one."""
+    """Tell whether a process of this machine has the PID in the folder's name. On a file system without locks the folder would otherwise seem to be left."""
     number = folder.name.removeprefix(f".{path.name}.{OPENING}").partition("-")[0]
     if not number.isascii() or not number.isdigit():
         return False
@@ -95,7 +95,7 @@ def has_maker(folder: Path, path: Path) -> bool:
 
 
 def remove_left(folder: Path) -> None:
-    """Remove such a folder; whoever is making it just now waits for the lock, and finds it gone. What else somebody put there stays, and the folder with it."""
+    """Remove a folder of second names that a killed process left; a process that is just making it finds it gone. If it holds anything else, both stay."""
     with lock_left(folder) as handle:
         if handle is not None:
             name = folder.name[1:].rpartition(f".{OPENING}")[0]
@@ -103,7 +103,7 @@ def remove_left(folder: Path) -> None:
 
 
 def remove_names(folder: Path, handle: int, names: Iterable[str]) -> None:
-    """Remove other names of the file, in the folder that is open, whatever has its name by now; and the folder if it is empty then."""
+    """Remove the hard links `names` from the folder open as `handle`, even if another folder now has its path; then remove `folder` if it is empty."""
     for link in names:
         with suppress(OSError):  # gone, or a folder that somebody put there
             os.unlink(link, dir_fd=handle)
@@ -113,7 +113,7 @@ def remove_names(folder: Path, handle: int, names: Iterable[str]) -> None:
 
 @contextmanager
 def lock_left(folder: Path) -> Iterator[int | None]:
-    """Lock a folder of this user's for the block, and give its handle; None for a folder of another's or locked, for a link, and if it has gone."""
+    """Lock a folder of second names for the block, and yield its handle; None if it is locked, gone, a link, another user's, or a folder of another kind."""
     with ExitStack() as stack:
         found = None
         with suppress(OSError):
@@ -126,9 +126,9 @@ def lock_left(folder: Path) -> Iterator[int | None]:
 
 
 def is_hardlink_folder(folder: Path, handle: int) -> bool:
-    """Tell whether a folder is as `private_hardlink` makes one: this user's, named in that form, marked, and with other names of the file and nothing else.
+    """Tell whether a folder looks like one of `private_hardlink`: this user's, named in that form, MARKED, and with nothing but second names of the file.
 
-    In a folder that several may write to, somebody may give that name to a folder of this user's, whose mode only this user can change.
+    In a shared folder another user can give such a name to a folder of this user's, but only this user can change its mode.
     """
     found, (name, _, drawn) = os.fstat(handle), folder.name[1:].rpartition(f".{OPENING}")
     is_marked = stat.S_IMODE(found.st_mode) & ~stat.S_ISGID == MARKED and found.st_uid == os.getuid()

@@ -1,6 +1,7 @@
-"""An atlas whose tables, views or questions are not this release's, of the same schema version: read as if they were, and brought up.
+"""Atlases of the same schema version whose tables, views or questions are not this release's: they are read as if they were, and upgraded.
 
-A release may add tables and columns that may be null. Where an atlas does not have them they read as empty and as null; the next ingest into it adds them.
+A release may add tables, and columns that may be null. In an atlas without them, the tables read as empty and the columns as null, until the next ingest
+into it adds them.
 """
 
 from collections.abc import Mapping
@@ -20,18 +21,18 @@ OLDER = "older"
 """Name under which a file is attached whose tables, views or questions are not this release's."""
 
 LONGEST_ARRAY = 100_000
-"""Numbers, of DuckDB's arrays."""
+"""Limit on the length of DuckDB's arrays, in numbers."""
 
 
 def attach_older(con: duckdb.DuckDBPyConnection, file: Path) -> None:
-    """Attach such a file read-only to an empty database."""
+    """Attach a file of another release read-only, as OLDER, to a connection with an empty database."""
     con.execute(f"ATTACH '{escape_quotes(file)}' AS {OLDER} (READ_ONLY)")
 
 
 def install_stand_ins(con: duckdb.DuckDBPyConnection, database: str) -> None:
-    """Create a view of the same name and types for every table that an atlas has, over the attached `database`; and the views and questions over these.
+    """Create, for every table of an atlas, a view of the same name and types over the attached `database`, and the views and questions over these.
 
-    Raises NotAnAtlas where a view, or a table with computed columns, is in the place of one.
+    Raises NotAnAtlas if a view, or a table with computed columns, is in the place of a table.
     """
     there, stored = found_columns(con, database), stored_tables(con)
     names = {name.lower(): name for name in there}
@@ -44,7 +45,7 @@ def install_stand_ins(con: duckdb.DuckDBPyConnection, database: str) -> None:
 
 
 def read_d_model(con: duckdb.DuckDBPyConnection, model: str) -> int | None:
-    """Read d_model in that table; None if it has no rows. Raises NotAnAtlas for what is no length of an array: types, which are SQL, are written with it."""
+    """Read d_model from the table `model`; None if it has no rows. Raises NotAnAtlas unless it can be an array's length: it is written into SQL types."""
     for (d_model,) in con.execute(f"SELECT m.d_model FROM {model} AS m LIMIT 1").fetchall():
         if not isinstance(d_model, int) or not 0 < d_model <= LONGEST_ARRAY:
             raise NotAnAtlas(f"no atlas as an ingest makes it: its d_model is {str(d_model)[:40]!r}")
@@ -64,7 +65,7 @@ def found_columns(con: duckdb.DuckDBPyConnection, database: str, schema: str = "
 
 
 def stand_in(table: Table, there: Mapping[str, str], schema: str) -> str:
-    """Write CREATE VIEW for a table of which `there` has these columns; the others are null, and without any there are no rows."""
+    """Write CREATE VIEW for a table. there: columns of the table in the file, with their types. Other columns are null; if there are none, neither are rows."""
     # t. keeps a column apart from a macro's parameter of the same name, which DuckDB finds inside views too
     columns = [
         (f't."{name}"' if there[name] == kind else f't."{name}"::{kind} AS "{name}"') if name in there else f'NULL::{kind} AS "{name}"'
@@ -74,9 +75,9 @@ def stand_in(table: Table, there: Mapping[str, str], schema: str) -> str:
 
 
 def upgrade_tables(con: duckdb.DuckDBPyConnection, d_model: int) -> None:
-    """Change what has changed in the tables of the current database, an atlas of this schema version, and add tables and columns that it does not have yet.
+    """Upgrade the tables of the current database, an atlas of this schema version: run the due migrations, and add the tables and columns that it lacks.
 
-    Within the caller's transaction: a change that is broken off leaves nothing.
+    It runs within the caller's transaction: an upgrade that is broken off leaves nothing.
     """
     is_changed = migrate(con)
     there = found_columns(con, con.execute("SELECT current_database()").fetchall()[0][0])

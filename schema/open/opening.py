@@ -1,4 +1,4 @@
-"""An atlas opened with what lies beside it that is its own, and what tells one published state of both from another."""
+"""Opening of an atlas with its own rows of the files beside it, and the stamps that tell one published state of them all from another."""
 
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 ONE_AT_A_TIME = Lock()
 
 TRIES = 4
-"""Times that what is attached is found to be of another atlas than the one that was asked."""
+"""Limit on the attempts to open an atlas and the files beside it, if they change between two steps."""
 
 Stamp = tuple[int, int]
 """Inode of a file, which is replaced as a whole, or number of a lake's snapshot; and time of the change in ns since 1970."""
 
 
 def open_with_beside(path: Path | str, *, memory: str = "4GB", config: Mapping[str, object] = MappingProxyType({})) -> duckdb.DuckDBPyConnection:
-    """Open an atlas as `open_reader` does, with what lies beside it attached, but for what there is of another model or text."""
+    """Open an atlas as `open_reader` does, with the files beside it attached, except their rows of another model or text."""
     # connections to one file may share what is attached, and another thread is not to find it before it is filled; a lake may be waited for
     with nullcontext() if is_lake(path) else ONE_AT_A_TIME:
         for _ in range(TRIES):
@@ -56,7 +56,7 @@ def open_with_beside(path: Path | str, *, memory: str = "4GB", config: Mapping[s
 
 
 def others_by_kind(con: duckdb.DuckDBPyConnection, path: Path) -> "dict[str, pa.Table]":
-    """Find the rows of each kind that are of another model or text: kind → rows; kinds that have none are left out."""
+    """Find the rows of another model or text in the files beside an atlas: kind → rows; kinds that have none are left out."""
     found = {}
     for kind in kinds():
         try:
@@ -71,7 +71,7 @@ def others_by_kind(con: duckdb.DuckDBPyConnection, path: Path) -> "dict[str, pa.
 
 
 def stamps(path: Path) -> tuple[Stamp | None, tuple[Stamp | None, ...]]:
-    """Read the stamps of the atlas at `path`, and of the file of each kind beside it; None where there is nothing."""
+    """Read the stamps of the atlas at `path`, and of the file of each kind beside it; None for a file that does not exist."""
     return lake_stamp(path) if is_lake(path) else file_stamp(path), tuple(file_stamp(kind.path(path)) for kind in kinds())
 
 

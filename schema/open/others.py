@@ -1,7 +1,7 @@
-"""Rows of a file beside an atlas that are of another model or another text: found once the atlas is open, and left out of what is attached to it.
+"""Rows of a file beside an atlas that are of another model or text: they are found once the atlas is open, and left out of the database attached to it.
 
-The file keeps them, so that an atlas of that model or text has them again. Where there are any, the attached database has a table LEFT_OUT, which no file has:
-reason, model or text, and n, how many of them there are.
+The file keeps these rows, so that an atlas of that model or text has them again. If there are any, the attached database has a table LEFT_OUT, which no file
+has, with the columns reason (model or text) and n (how many rows).
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ REASON = "reason"
 
 
 def find_others(con: duckdb.DuckDBPyConnection, sql: str) -> "pa.Table | None":
-    """Find what others.sql of a kind selects in an atlas that is open with the whole file attached; None where all is the atlas's own."""
+    """Find the rows that a kind's others.sql selects in an atlas that is open with the whole file attached; None if all rows are the atlas's own."""
     # twice, because whoever has none need not wait for Arrow; by a cursor, which lets the connection go with the rest unread
     with closing(con.cursor()) as cursor:
         if cursor.execute(sql).fetchone() is None:
@@ -30,9 +30,9 @@ def find_others(con: duckdb.DuckDBPyConnection, sql: str) -> "pa.Table | None":
 
 
 def leave_out(con: duckdb.DuckDBPyConnection, database: str, others: "pa.Table", hanging: Sequence[tuple[str, str, str]] = ()) -> None:
-    """Delete those rows, and what hangs on them, from an attached copy of the file, and say so in its table LEFT_OUT.
+    """Delete the rows `others`, and the rows that depend on them, from an attached copy of the file; count the former in its table LEFT_OUT.
 
-    hanging: each table without these keys, the column by which it hangs on another, and that other.
+    hanging: for each table without the keys of `others`, its name, the column by which its rows depend on another table, and that table.
     """
     keys = [name for name in others.column_names if name != REASON]
     con.register("another", others)
@@ -54,9 +54,9 @@ def tables_with(con: duckdb.DuckDBPyConnection, database: str, keys: Sequence[st
 
 
 def differ(there: str, here: str) -> str:
-    """Write SQL of whether two stored texts differ in more than how a release writes pieces of characters: this one as ⟨E2 98⟩, earlier ones as U+FFFD.
+    """Write SQL for whether two stored texts differ in more than the spelling of broken characters: this release writes ⟨E2 98⟩, earlier ones U+FFFD.
 
-    No pattern of DuckDB's: a text of a file may be long, and made to be slow.
+    The SQL matches no pattern: a text in a file may be long, and made so that matching is slow.
     """
     return (
         f"CASE WHEN contains({there}, chr(65533)) AND contains({here}, '⟨') "

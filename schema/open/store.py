@@ -1,4 +1,4 @@
-"""The only place that opens atlas files (lakes: schema/open/lake.py): read-only for questions, read-write for the loader, and never by accident a new file."""
+"""The only module that opens atlas files (lakes: schema/open/lake.py): read-only for questions, read-write for the loader. Reading never makes a new file."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,28 +17,28 @@ from schema.open.names import escape_quotes, private_hardlink
 from schema.release import is_of_this_release, release_digest, stored_tables
 
 STORAGE_VERSION = "v1.2.0"
-"""Format of every file: the oldest that is no bigger than the newest, so that DuckDB 1.2.0 and whatever came after it open an atlas."""
+"""Storage format of every file: the oldest that is no bigger than the newest, so that DuckDB 1.2.0 and every later version open an atlas."""
 
 ROW_GROUP_NUMBERS, FEWEST_ROWS, MOST_ROWS = 2**24, 2048, 122_880
-"""Numbers of vectors in a row group, of twice which DuckDB fills its blocks by half; and how many rows it may have, DuckDB's fewest and its own choice."""
+"""Numbers of the vectors in a row group (with twice as many, DuckDB fills its blocks by half); and the fewest and most rows (DuckDB's minimum and default)."""
 
 
 WRITER_MEMORY = "2GB"
-"""The loader shares the machine with a model; what does not fit goes to the folder beside its file."""
+"""Memory limit of the loader, which shares the machine with a model; data that does not fit goes to the folder beside its file."""
 
 HEADER_BYTES = 3 * 4096
-"""Of a DuckDB file, before its blocks."""
+"""Bytes of a DuckDB file before its blocks."""
 
 
 LOCKED = "Could not set lock"
-"""What DuckDB says of a file, and of no other fault, that another process has open for writing."""
+"""Part of DuckDB's message for a file that another process has open for writing, and for no other fault."""
 
 
 SENT = "sent"
-"""Name under which a file is attached that may be of anybody."""
+"""Name under which a file from an untrusted source is attached."""
 
 Attach = Callable[[duckdb.DuckDBPyConnection, Path], Callable[[], None]]
-"""Attaches what lies beside an atlas, and returns what is to be done once other files are shut."""
+"""Function that attaches the files beside an atlas, and returns another to be called once other files are shut."""
 
 OFFLINE = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
 
@@ -52,8 +52,8 @@ def open_reader(
 ) -> duckdb.DuckDBPyConnection:
     """Open an atlas read-only, locked down: no writes, no other files, no extensions, no settings.
 
-    Nothing in the file is looked at before that: a macro of the file may have the name of a function of DuckDB's, and a table a column that is computed.
-    `config` is DuckDB's, beside what is set here. Raises NotAnAtlas if the path is no atlas of this schema version, Locked if another process is writing to it.
+    Nothing in the file is read before that: a macro of the file may have the name of a DuckDB function, and a table may have a computed column.
+    `config`: further settings of DuckDB. Raises NotAnAtlas if the path is no atlas of this schema version, Locked if another process is writing to it.
     """
     path = Path(path)
     con = _open(path, {**config, **OFFLINE, "memory_limit": memory}, attach or attach_nothing)
@@ -93,7 +93,7 @@ def _open(path: Path, config: dict, attach: Attach) -> duckdb.DuckDBPyConnection
 
 
 def _open_apart(path: Path, name: Path, config: dict, attach: Attach) -> duckdb.DuckDBPyConnection:
-    """Open a file attached to a database of one's own, with this release's views and questions over its tables."""
+    """Open a file by attaching it to a database in memory, with this release's views and questions over its tables."""
     # imported here: SQLAlchemy takes longer to load than a file to open
     from schema.open.older import OLDER, attach_older, install_stand_ins
 
@@ -113,7 +113,7 @@ def _open_apart(path: Path, name: Path, config: dict, attach: Attach) -> duckdb.
 
 
 def _attach_and_lock_down(con: duckdb.DuckDBPyConnection, path: Path, attach: Attach) -> Callable[[], None]:
-    """Attach what lies beside the atlas, lock the connection down, and return what is still to be done; closes it if that fails."""
+    """Attach the files beside the atlas, lock the connection down, and return the function still to be called. If any of this fails, close the connection."""
     try:
         fill = attach(con, path)
         lock_down(con)
@@ -124,7 +124,7 @@ def _attach_and_lock_down(con: duckdb.DuckDBPyConnection, path: Path, attach: At
 
 
 def lock_down(con: duckdb.DuckDBPyConnection) -> None:
-    """Allow no other files, and no way back. Connections of one process to one file share its settings, so another may have done it."""
+    """Shut out all other files, for good. Connections of one process to one file share its settings, so another connection may have done it already."""
     try:
         con.execute("SET enable_external_access = false")
         con.execute("SET lock_configuration = true")
@@ -152,9 +152,9 @@ def open_memory(n_threads: int) -> duckdb.DuckDBPyConnection:
 
 @contextmanager
 def open_untrusted(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Attach any file to a database in memory as SENT, as it lies on the disk, locked down: nothing that the file defines is found by its name alone.
+    """Attach any file, unchanged, to a locked-down database in memory as SENT: nothing that the file defines is found by its name alone.
 
-    Raises as `open_reader` does.
+    Raises the errors of `open_reader`.
     """
     refuse_device(path)
     refuse_foreign(path, path)
@@ -170,12 +170,12 @@ def open_untrusted(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def open_unchanged(path: Path) -> duckdb.DuckDBPyConnection:
-    """Open any database as it lies on the disk, of whatever version: read-only, a log beside it taken into memory. Raises as `open_reader` does."""
+    """Open a database of any version read-only, as it is on the disk; a log beside it is applied in memory only. Raises the errors of `open_reader`."""
     return _connect(path, read_only=True, config=OFFLINE)
 
 
 def _connect(path: Path, *, read_only: bool, config: dict, shown: Path | None = None) -> duckdb.DuckDBPyConnection:
-    """Connect to a file. shown: the name for errors, where the file has another."""
+    """Connect to a file. shown: the name to use in errors, if people know the file by a name other than `path`."""
     shown = shown or path
     refuse_foreign(path, shown)
     with translate_open_errors(path, shown):
@@ -184,7 +184,7 @@ def _connect(path: Path, *, read_only: bool, config: dict, shown: Path | None = 
 
 @contextmanager
 def translate_open_errors(path: Path, shown: Path) -> Iterator[None]:
-    """Say what DuckDB refuses of a file in our words. shown: the name that people know it by."""
+    """Translate DuckDB's errors about a file into those of schema.errors. shown: the name by which people know the file."""
     try:
         yield
     except duckdb.IOException as error:
@@ -202,18 +202,18 @@ def _describe_refusal(error: Exception, shown: Path) -> str:
 
 
 def _error_line(error: Exception, path: Path, shown: Path) -> str:
-    """Give DuckDB's first line, of the file by the name that people know it by."""
+    """Return the first line of DuckDB's message, with `path` replaced by the name that people know."""
     return str(error).splitlines()[0].replace(str(path), str(shown))
 
 
 def refuse_device(path: Path) -> None:
-    """Raise NotAnAtlas for a pipe or a device, which whoever opens it may wait for without end."""
+    """Raise NotAnAtlas for a pipe or a device: opening one may wait without end."""
     if path.exists() and not path.is_file():
         raise NotAnAtlas(f"no atlas at {path}: it is no file")
 
 
 def refuse_foreign(path: Path, shown: Path) -> None:
-    """Raise NotAnAtlas for what DuckDB opens as something else, or not at all, whatever it holds. shown: the name for errors."""
+    """Raise NotAnAtlas for a name that DuckDB cannot open, and for a SQLite database, which it would open as such. shown: the name for errors."""
     refuse_name(shown)
     if is_sqlite(path):
         raise NotAnAtlas(f"{shown} is not an atlas: it is a SQLite database")
@@ -228,13 +228,13 @@ def refuse_name(path: Path) -> None:
 
 
 def is_duckdb(path: Path) -> bool:
-    """Tell whether a file begins as DuckDB's do, whole or not."""
+    """Tell whether a file begins like a DuckDB file, complete or not."""
     with path.open("rb") as file:
         return file.read(12)[8:] == b"DUCK"
 
 
 def is_sqlite(path: Path) -> bool:
-    """Tell whether a SQLite database lies there, for which DuckDB would look for an extension."""
+    """Tell whether a file is a SQLite database, for which DuckDB would look for an extension."""
     try:
         with path.open("rb") as file:
             return file.read(16) == b"SQLite format 3\0"
@@ -243,7 +243,7 @@ def is_sqlite(path: Path) -> bool:
 
 
 def require_whole(con: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """Raise AtlasError if the open file lacks a block that is in use: it would be found only when it is read.
+    """Raise AtlasError if the open file lacks a block that is in use: its loss would be noticed only when it is read.
 
     DuckDB writes the number of blocks into the header before it cuts free ones off the end, so a whole file may be shorter than that.
     """
@@ -256,7 +256,7 @@ def require_whole(con: duckdb.DuckDBPyConnection, path: Path) -> None:
 
 
 def last_block(con: duckdb.DuckDBPyConnection, database: str) -> int:
-    """Find the number of the last block that holds metadata or rows of a table of a database, from 0."""
+    """Find the number, counted from 0, of the last block that holds metadata or table rows of a database."""
     tables = con.execute("SELECT t.table_name FROM duckdb_tables() AS t WHERE t.database_name = ?", [database]).fetchall()
     used = "SELECT greatest(max(s.block_id), max(list_max(s.additional_block_ids))) FROM pragma_storage_info(?) AS s"
     found = [con.execute("SELECT max(m.block_id) FROM pragma_metadata_info(?) AS m", [database]).fetchall()]
@@ -265,14 +265,14 @@ def last_block(con: duckdb.DuckDBPyConnection, database: str) -> int:
 
 
 def lock_holder(error: duckdb.Error) -> str:
-    """Extract 'python3 (PID 123)' from what DuckDB says of a file that another process holds."""
+    """Extract 'python3 (PID 123)' from DuckDB's message about a file that another process holds."""
     message = str(error)
     start, end = message.find("held in "), message.find(")")
     return message[start + len("held in ") : end + 1] if 0 <= start < end else message.splitlines()[0]
 
 
 def check_version(con: duckdb.DuckDBPyConnection, path: Path | str, database: str = "") -> None:
-    """Raise NotAnAtlas unless the open file holds an atlas of this schema version. database: the name under which it is attached; the current one else."""
+    """Raise NotAnAtlas unless the open file holds an atlas of this schema version. database: the name under which it is attached; '' for the current one."""
     beside = {kind.name for kind in kinds()}
     tables = {table for database, table in stored_tables(con) if database not in beside}
     if not {"model", "run", "shard"} <= tables:

@@ -1,4 +1,4 @@
-"""The form: what the texts of a key, or the tokens of a value, have in common."""
+"""Form for annotations: what the texts of a key, or the tokens of a value, have in common."""
 
 from html import escape
 
@@ -17,7 +17,7 @@ OFFERED = {"key": "Texts that trigger the key", "value": "Tokens that the value 
 
 
 def annotations(where: Neuron) -> None:
-    """Show what has been found of this neuron, and a form to add to it."""
+    """Show the annotations of a neuron, and a form to add one."""
     found = data.ask("annotated_patterns", layer=where.layer, item=where.neuron)
     columns = ["subject", "annotator", "annotator_kind", "kind", "description", "n_matches", "n_items", "tokens"]
     blocks.table(found, "annotated_patterns", columns=columns, note="Nobody has annotated this neuron yet.")
@@ -26,7 +26,7 @@ def annotations(where: Neuron) -> None:
 
 
 def show_entry_form(where: Neuron) -> None:
-    """Show the form, a tick beside each thing that is looked at. The form is empty again once an entry is kept."""
+    """Show the form, with a tick box beside each text or token. The form is empty again once an entry has been saved."""
     subject = st.segmented_control("What do you look at?", list(OFFERED), format_func=OFFERED.__getitem__, default="key", key="subject", required=True)
     corpora = data.status().corpora["corpus_id"].to_list()
     corpus = (st.selectbox("Corpus", corpora, key="annotated-corpus") if len(corpora) > 1 else next(iter(corpora), None)) if subject == "key" else None
@@ -48,7 +48,7 @@ def show_entry_form(where: Neuron) -> None:
 
 
 def show_tick_box(item: ShownItem, key: str) -> bool:
-    """Show a tick box with an item's rank, and beside it what is looked at; return whether it is ticked."""
+    """Show a tick box with an item's rank, and the text or token beside it; return whether it is ticked."""
     tick, text = st.columns([1, 14], vertical_alignment="center")
     is_ticked = tick.checkbox(f"{item.rank}", key=key)
     text.html(line(item))
@@ -56,7 +56,7 @@ def show_tick_box(item: ShownItem, key: str) -> bool:
 
 
 def line(item: ShownItem) -> str:
-    """Format what is looked at as HTML: a token, and of a text also what was read before it and what follows."""
+    """Format an item as HTML: a token, or a text with the tokens before it and the next token."""
     if item.position_id is None:
         return f'<span class="chips"><bdi>{escape(visible_text(item.token))}</bdi></span>'
     following = f" · next <bdi>{escape(visible_text(item.next_token))}</bdi>" if item.next_token else ""

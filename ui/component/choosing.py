@@ -1,4 +1,4 @@
-"""Which component the address asks for, the links to those beside it, and the tabs of its view."""
+"""Choice of a component: the one that the address names, links to its neighbours, and the tabs of its view."""
 
 import random
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ Component = Neuron | Head
 
 
 def read_component(model: Mapping[str, Any]) -> Component | None:
-    """Read the component from the address; None if it names none. Raises AtlasError for one that this model does not have."""
+    """Read the component that the address names; None if it names none. Raises AtlasError if this model does not have the component."""
     asked = st.query_params.get("at", "")
     if not asked:
         return None
@@ -32,7 +32,7 @@ def size(kind: type[Component], model: Mapping[str, Any]) -> int:
 
 
 def steps(where: Component, model: Mapping[str, Any]) -> str:
-    """Build links to the component before, the one after and any other of its kind."""
+    """Build links to the previous component of the same kind, the next one, and a random one."""
     kind, n = type(where), size(type(where), model)
     here, last = where[0] * n + where[1], model["n_layers"] * n - 1
     places = {"Previous": here - 1, "Next": here + 1, "Random": random.randint(0, last)}
@@ -40,14 +40,14 @@ def steps(where: Component, model: Mapping[str, Any]) -> str:
 
 
 def begin(model: Mapping[str, Any]) -> str:
-    """Suggest where to begin, as links: what the room shows without an address."""
+    """Suggest a random neuron and a random head as links, which the room shows if the address names no component."""
     some = {kind: kind(random.randrange(model["n_layers"]), random.randrange(size(kind, model))) for kind in (Neuron, Head)}
     listed = " · ".join(links.anchor(links.component(where), f"{name} {where}") for name, where in zip(("neuron", "head"), some.values(), strict=True))
     return f"Every neuron and every attention head has a view of its own: write its address into the box above, or begin anywhere: {listed}"
 
 
 def tab(where: Component, tabs: Mapping[str, str]) -> str:
-    """Show links to the tabs and choose the one in the address, the first if it names none. Raises AtlasError for one that does not exist."""
+    """Show links to the tabs, and return the tab that the address names, the first if it names none. Raises AtlasError if there is no such tab."""
     asked = st.query_params.get("tab", "") or next(iter(tabs))
     st.html(f'<nav class="tabs" aria-label="More of {where}">{"".join(tab_anchor(where, name, label, asked, tabs) for name, label in tabs.items())}</nav>')
     if asked not in tabs:

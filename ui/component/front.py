@@ -1,4 +1,4 @@
-"""What is seen of a component first, without scrolling. Pure: rows in, HTML out; a token is text and nothing else."""
+"""Summary of a component, seen first, without scrolling. Pure: rows in, HTML out; tokens are plain text."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -32,13 +32,13 @@ CSS = """<style>
 
 SWEEP = "atlas ingest NAME.duckdb --model … --corpus …"
 MEASURE_HEADS = "atlas ingest NAME.duckdb --model … --corpus … --head-statistics --head-probe"
-"""What to run where it is not known what triggers a neuron, and where a head looks."""
+"""Commands that find what triggers a neuron, and where a head looks."""
 
 
 def neuron(note: str, annotations: Sequence[str], card: Row, bins: Sequence[Row], tails: Mapping[str, Sequence[Row]], sweep: str) -> str:
-    """Lay out a neuron's note, the first of what people say of it, promoted and suppressed tokens and how large the coefficient is.
+    """Lay out a neuron's note, its first annotation, its promoted and suppressed tokens, and the histogram of its coefficient.
 
-    Beside them stand the first texts of both tails on one scale. `sweep`: the command that finds these.
+    The first texts of both tails are beside them, on one scale. `sweep`: the command that finds these texts.
     """
     promoted = f"<h2>Promotes</h2>{previews.chips(card['promotes'] or [])}<h2>Suppresses</h2>{previews.chips(card['suppresses'] or [])}"
     texts = "".join(f"<h2>{escape(heading)}</h2>{strips(rows, largest_coefficient(tails.values()), sweep)}" for heading, rows in tails.items())
@@ -60,7 +60,7 @@ def strips(rows: Sequence[Row], largest: float, sweep: str) -> str:
 
 
 def spread(bins: Sequence[Row]) -> str:
-    """Draw how large the coefficient is at how many positions; '' without a sweep."""
+    """Draw the histogram of the coefficient over positions; '' without a sweep."""
     if not bins:
         return ""
     counts = [0] * previews.WIDTH
@@ -70,7 +70,7 @@ def spread(bins: Sequence[Row]) -> str:
 
 
 def neuron_note(card: Row, density: Row | None, texts: Sequence[Row]) -> str:
-    """Describe in a sentence what a neuron's numbers say. density: its row of neurons_by_density; None without a sweep."""
+    """Describe the numbers of a neuron in words. density: its row of neurons_by_density; None without a sweep."""
     said = []
     if density:
         # what is not everywhere is not rounded to it
@@ -86,7 +86,7 @@ def neuron_note(card: Row, density: Row | None, texts: Sequence[Row]) -> str:
 
 
 def format_annotation(row: Row) -> str:
-    """Format what somebody wrote of a neuron, with its kind and the annotator."""
+    """Format an annotation of a neuron, with its kind and the annotator."""
     return f"<bdi>{escape(visible_line(row['description']))}</bdi> ({escape(row['kind'])}, <bdi>{escape(visible_line(row['annotator']))}</bdi>)"
 
 
@@ -98,13 +98,13 @@ LOOKS = {
     "previous": "the token before", "self": "the token itself", "first": "the first token", "duplicate": "an earlier copy of the token",
     "induction": "the token after an earlier copy", "first_moved": "the first token, by what it moves",
 }  # fmt: skip
-"""Behaviour → what it looks at."""
+"""Behaviour → what a head that shows it looks at."""
 
 
 def head(card: Row | None, behaviours: Sequence[Row], directions: Sequence[Row], alike: Sequence[str], probe: str) -> str:
-    """Lay out what an attention head copies, reads and writes; beside it where it looks.
+    """Lay out what an attention head copies, reads and writes, and beside that where it looks.
 
-    `alike`: links to the heads that look most as it does; `probe`: the command that finds where it looks.
+    `alike`: links to the heads whose attention is most like this one's; `probe`: the command that finds where it looks.
     """
     near = f"<p>Heads that look at the same: {' · '.join(alike)}</p>" if alike else ""
     left = f"<p>{head_note(card, behaviours)}</p>{near}" + "".join(direction(d) for d in directions[:4])
@@ -112,7 +112,7 @@ def head(card: Row | None, behaviours: Sequence[Row], directions: Sequence[Row],
 
 
 def head_note(card: Row | None, behaviours: Sequence[Row]) -> str:
-    """Describe in a sentence what the numbers say of a head."""
+    """Describe the numbers of a head in words."""
     said = []
     over = [(row[kind] - row[f"{kind}_uniform"], row, kind) for row in behaviours for kind in ("text", "probe") if row[kind] is not None]
     if over:
@@ -134,7 +134,7 @@ def head_note(card: Row | None, behaviours: Sequence[Row]) -> str:
 
 
 def describe_nearest(row: Row) -> str:
-    """Describe what the nearest head has in common with this one and what not, from the first row of the question nearest_heads."""
+    """Describe how far the nearest head differs from this one, and on which behaviour most, from the first row of the question nearest_heads."""
     return (
         f"{Head(row['layer'], row['head'])} is nearest: {row['n_compared']} of its mean weights differ by {row['distance']:.3f} on average from this head's, "
         f"and most on {LOOKS[row['differs_most']]}, where it has {abs(row['difference']):.2f} {'more' if row['difference'] > 0 else 'less'}."

@@ -1,4 +1,4 @@
-"""The view of an attention head: where it looks and what it writes at a glance, and the rest under tabs that ask when they are opened."""
+"""View of an attention head: a summary of where it looks and what it writes, and tabs with the rest, whose questions are asked when a tab is opened."""
 
 from collections.abc import Callable
 
@@ -15,10 +15,10 @@ TABS = {
     "tokens": "Reads and writes", "behaviours": "Where it looks", "distance": "How far back", "neighbours": "Heads like it", "circuits": "Composition",
     "positions": "Where it mattered", "numbers": "Numbers",
 }  # fmt: skip
-"""`tab` in the address → its name."""
+"""`tab` in the address → label of the tab."""
 
 N_NEAR = 5
-"""Heads like it at a glance."""
+"""Similar heads in the summary."""
 
 UNMEASURED = (
     "What heads look at has not been measured, or this is the only one.",
@@ -31,13 +31,13 @@ CIRCUITS = {"ov": "What it reads and writes", "qk": "What asks, and what is look
 
 
 def show(where: Head) -> None:
-    """Show all of a head: what it does at a glance, and the tab that the address asks for."""
+    """Show all of a head: its summary, and the tab that the address names."""
     glance(where)
     OPENED[choosing.tab(where, TABS)](where)
 
 
 def glance(where: Head) -> None:
-    """Show the answer: where the head looks, and what its weights read and write."""
+    """Show the summary: where the head looks, and what its weights read and write."""
     here = where._asdict()
     cards, behaviours = (data.ask(name, **here).frame.to_dicts() for name in ("head_card", "head_behaviours"))
     near = [Head(*place) for place in data.ask("nearest_heads", **here).frame.head(N_NEAR).select("layer", "head").iter_rows()]
@@ -58,7 +58,7 @@ def tokens(where: Head) -> None:
 
 
 def composition(where: Head) -> None:
-    """Show which heads it reads, and which read it."""
+    """Show which heads this head reads, and which heads read it."""
     kind = address_widgets.ask_word("Through what the later head reads", "kind", ["k", "q", "v"])
     for column, heading, name in zip(st.columns(2), ("Reads from", "Read by"), ("composition_into", "composition_from"), strict=True):
         with column:
@@ -73,7 +73,7 @@ def distance(where: Head) -> None:
 
 
 def neighbours(where: Head) -> None:
-    """Show heads that look at the same, by what was measured of all heads."""
+    """Show the heads whose measured attention is most like this one's."""
     found = data.ask("nearest_heads", **where._asdict())
     if found.frame.is_empty():
         blocks.explain_empty(*UNMEASURED)
@@ -83,7 +83,7 @@ def neighbours(where: Head) -> None:
 
 
 def distances(bins: pl.DataFrame) -> charts.AnyChart:
-    """Draw bars of the attention at each distance, and a tick where equal weights would put it. bins: of the question attention_distance_profile."""
+    """Draw a bar for the attention at each distance, and a tick where equal weights would put it. bins: rows of the question attention_distance_profile."""
     ends = bins.select("first_distance", "last_distance").iter_rows()
     shown = bins.with_columns(pl.Series("back", [f"{a}" if a == b else f"{a} to {b}" for a, b in ends]))
     base = alt.Chart(shown).encode(x=alt.X("back:O", sort=None, title="Tokens back", axis=alt.Axis(labelAngle=0, labelOverlap=True)))
@@ -106,4 +106,4 @@ OPENED: dict[str, Callable[[Head], None]] = {
     "positions": lambda where: panels.rows("head_positions", UNMOVED, **where._asdict()),
     "numbers": lambda where: panels.card("head_card", **where._asdict()),
 }
-"""Tab → what draws it."""
+"""Tab → function that draws it."""

@@ -1,4 +1,4 @@
-"""The view of a neuron: what it does at a glance, its triggers as coloured text, and the rest under tabs that ask when they are opened."""
+"""View of a neuron: a summary of what it does, its triggers as coloured text, and tabs with the rest, whose questions are asked when a tab is opened."""
 
 from collections.abc import Callable, Container, Mapping
 from functools import partial
@@ -28,7 +28,7 @@ LEGEND = (
 
 
 def triggers(where: Neuron, width: int, per_sequence: int | None) -> None:
-    """Show both tails as coloured text, on one scale. per_sequence: texts of one sequence at most, None for all."""
+    """Show both tails as coloured text, on one scale. per_sequence: most texts of one sequence, None for all."""
     st.text(LEGEND)
     shown = {"n": N_TEXTS, "width": width, "per_sequence": per_sequence}
     answers = {tail: data.ask("trigger_contexts", **where._asdict(), tail=tail, **shown) for tail in TAILS}
@@ -45,7 +45,7 @@ def triggers(where: Neuron, width: int, per_sequence: int | None) -> None:
 
 
 def prediction(row: Mapping[str, Any], traced: Container[int]) -> str:
-    """Link to what the model predicts at a trigger; where that is not traced, to the text up to it as a prompt, which waits for Run."""
+    """Link to the model's prediction at a trigger; if the trigger is not traced, to the text up to it as a live prompt, which waits for Run."""
     if row["position_id"] in traced:
         return links.anchor(links.prediction(row["position_id"]), "its prediction")
     read = "".join(row["tokens"][: row["peak"] + 1])[-MOST_PROMPT:]
@@ -53,13 +53,13 @@ def prediction(row: Mapping[str, Any], traced: Container[int]) -> str:
 
 
 FIRST, NARROW = 3, 5
-"""Texts of each tail at a glance, and tokens before their triggers."""
+"""Texts of each tail in the summary, and tokens shown before their triggers."""
 
 TABS = {
     "texts": "All texts", "tokens": "Value tokens", "neighbours": "Nearest values", "circuits": "Reads from, writes to",
     "positions": "Where it mattered", "samples": "Samples", "numbers": "Norms and cosines", "notes": "Annotations",
 }  # fmt: skip
-"""`tab` in the address → its name."""
+"""`tab` in the address → label of the tab."""
 
 CIRCUIT = ["side", "layer", "neuron", "weight", "cosine", "share", "promotes"]
 SAMPLED = "No traced position keeps a coefficient of this neuron: it is never among the largest of its layer there."
@@ -67,13 +67,13 @@ UNMOVED = "At no traced position is this neuron among those that move the predic
 
 
 def show(where: Neuron) -> None:
-    """Show all of a neuron: what it does at a glance, and the tab that the address asks for."""
+    """Show all of a neuron: its summary, and the tab that the address names."""
     glance(where)
     OPENED[choosing.tab(where, TABS)](where)
 
 
 def glance(where: Neuron) -> None:
-    """Show the answer: what triggers the neuron, what it writes, how large its coefficient is."""
+    """Show the summary: what triggers the neuron, what it writes, how large its coefficient is."""
     here = where._asdict()
     card = data.ask("neuron_card", **here).frame.row(0, named=True)
     shown = {"n": FIRST, "width": NARROW, "per_sequence": 1}
@@ -99,7 +99,7 @@ def value_tokens(where: Neuron) -> None:
 
 
 def circuits(where: Neuron) -> None:
-    """Show virtual weights: which neurons of earlier layers it reads, which of later layers read it."""
+    """Show virtual weights: the neurons of earlier layers that this neuron reads, and those of later layers that read it."""
     for column, heading, name in zip(st.columns(2), ("Reads from", "Writes to"), ("neuron_writers", "neuron_readers"), strict=True):
         with column:
             st.header(heading, anchor=False)
@@ -123,4 +123,4 @@ OPENED: dict[str, Callable[[Neuron], None]] = {
     "numbers": numbers,
     "notes": annotating.annotations,
 }
-"""Tab → what draws it."""
+"""Tab → function that draws it."""

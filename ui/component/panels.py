@@ -1,4 +1,4 @@
-"""What lies under the tabs of a component: a question each, asked when its tab is opened."""
+"""Content of a component's tabs: one question each, asked when the tab is opened."""
 
 from atlas.questions import question
 from atlas.ranges import missing_run
@@ -12,11 +12,11 @@ COMMANDS = {
     "head_statistics": "--corpus … --head-statistics",
     "head_probe": "--head-probe",
 }
-"""Pass → what of `atlas ingest` runs it."""
+"""Pass → options of `atlas ingest` that run it."""
 
 
 def check_question_available(name: str) -> bool:
-    """Check whether what a question reads is in this atlas; if not, show what to run."""
+    """Check whether this atlas has the rows that a question reads; if not, show the command that fills them."""
     lacking = missing_run(data.atlas().con, question(name).sql)
     if lacking:
         blocks.explain_empty(
@@ -26,7 +26,7 @@ def check_question_available(name: str) -> bool:
 
 
 def rows(name: str, note: str, columns: list[str] | None = None, **arguments: object) -> None:
-    """Show a question's rows as a table, or what it lacks."""
+    """Show a question's rows as a table, or the command to run if the atlas lacks them."""
     if check_question_available(name):
         blocks.table(data.ask(name, **arguments), name, columns=columns, height=460, note=note)
 

@@ -1,1 +1,1 @@
-"""The room of evidence: what the atlas says of the whole model, a topic at a time, each panel a question with its answer in a sentence."""
+"""The Evidence room: what the atlas shows of the whole model, one topic at a time; each panel is a question with its answer in a sentence."""

@@ -1,4 +1,4 @@
-"""What happened when the model was acted on: the last experiment of each kind, or the one that is chosen."""
+"""Topic of experiments, in which the model was acted on: the last experiment of each kind, or the one chosen."""
 
 from functools import partial
 
@@ -11,17 +11,17 @@ from ui.evidence import intervention_sentences, pictures
 from ui.evidence.topic import Choice, Panel, Topic
 
 MOST_PROMPTS = 1_000
-"""Prompts of a saliency that are offered, the first; files have all."""
+"""Most prompts of a saliency experiment to choose from, the first ones; files have all."""
 
 
 def list_finished(kind: str) -> list[str]:
-    """List the finished experiments of a kind, the last first."""
+    """List the numbers of the finished experiments of a kind, the last first."""
     found = data.ask("experiment_summary").frame.filter(kind=kind, status="finished")
     return [str(i) for i in found["experiment"].sort(descending=True)]
 
 
 def list_saliency_prompts() -> list[str]:
-    """List the prompts of the saliency that is chosen, from 0."""
+    """List the numbers of the prompts of the chosen saliency experiment, from 0."""
     experiments = list_finished("saliency")
     if not experiments:
         return []

@@ -1,4 +1,4 @@
-"""What the rows of experiments say, in one sentence each. Pure: rows in, words out; of the rows there is at least one."""
+"""Sentences on the rows of experiments, one for each question. Pure: rows in, words out; there is at least one row."""
 
 from typing import Any
 
@@ -12,18 +12,18 @@ from ui.number_format import format_count
 Row = dict[str, Any]
 
 MOST_DRAWN = 256
-"""Tokens in a picture, the first of a prompt; files have all."""
+"""Most tokens in a picture, the first of a prompt; files have all."""
 
 LONGEST = 60
-"""Characters of a token that are said."""
+"""Most characters of a token in a sentence."""
 
 METHODS = {"integrated_gradients": "integrated gradients", "gradient_input": "gradient × input", "occlusion": "occlusion"}
 SCORES = {"logit_difference": "logit difference", "logprob": "log probability", "prob": "probability"}
-"""What is attributed → its name."""
+"""Score that is attributed → its name."""
 
 
 MOST_KINDS = 8
-"""Kinds of experiment that a sentence names."""
+"""Most kinds of experiment that a sentence names."""
 
 
 def describe_experiments(frame: pl.DataFrame) -> str:
@@ -62,7 +62,7 @@ def describe_suppression(frame: pl.DataFrame) -> str:
 
 
 def describe_patching(frame: pl.DataFrame) -> str:
-    """Describe from which layer on the last token carries the difference, until which the tokens that differ do, and which single update carries most."""
+    """Describe up to which layer differing tokens carry the difference, from which layer on the last token does, and which update carries most."""
     shown = select_one_pair(frame)
     row, differs = first_row(shown), pl.col("token") != pl.col("from_token")
     carrying = shown.filter((pl.col("site") == "resid_post") & (pl.col("effect") >= 0.5))
@@ -84,12 +84,12 @@ def describe_patching(frame: pl.DataFrame) -> str:
 
 
 def shorten_token(token: str) -> str:
-    """Show a token as it is read, cut where somebody made it long."""
+    """Make every character of a token visible, and cut a long token to LONGEST characters."""
     return visible_text(token[:LONGEST])
 
 
 def select_drawn_rows(frame: pl.DataFrame) -> pl.DataFrame:
-    """Select the rows of the tokens that a picture has."""
+    """Select the rows of the tokens that a picture shows."""
     return frame.filter(pl.col("index").rank("dense") <= MOST_DRAWN)
 
 
@@ -100,7 +100,7 @@ def describe_left_out(frame: pl.DataFrame) -> str:
 
 
 def select_one_pair(frame: pl.DataFrame) -> pl.DataFrame:
-    """Select rows of patching of the first prompt that has states of an earlier one put in, else of the first pair."""
+    """Select the rows of one pair of prompts: of the first prompt that has states of an earlier one put in, else of the first pair."""
     forth = frame.filter(pl.col("from_prompt") < pl.col("prompt"))
     row = first_row(forth if forth.height else frame)
     return frame.filter(prompt=row["prompt"], from_prompt=row["from_prompt"])
@@ -129,6 +129,6 @@ def describe_completeness(row: Row) -> str:
 
 
 def select_first_method(frame: pl.DataFrame) -> pl.DataFrame:
-    """Select rows of saliency by the first method, score and baseline: where one is complete it comes first."""
+    """Select the saliency rows of the first method, score and baseline. If one of them is complete, it comes first."""
     row = first_row(frame)
     return frame.filter(method=row["method"], score=row["score"], baseline=row["baseline"]).filter(pl.col("attribution").is_finite()).sort("index")

@@ -1,4 +1,4 @@
-"""What the rows of probes, retrieval, tests and reading say, in one sentence each. Pure: rows in, words out; of the rows there is at least one."""
+"""Sentences on the rows of probes, retrieval, tests and reading, one for each question. Pure: rows in, words out; there is at least one row."""
 
 import polars as pl
 
@@ -80,7 +80,7 @@ def describe_copies(frame: pl.DataFrame) -> str:
 
 
 def select_paradigms(frame: pl.DataFrame) -> pl.DataFrame:
-    """Select the paradigms of all suites, each by a name of its own, the hardest first."""
+    """Select the paradigms of all suites, each under a name of its own, the hardest first."""
     return frame.drop_nulls("paradigm").sort("accuracy").with_columns(pl.format("{} ({}): {}", "suite", "kind", "paradigm").alias("paradigm"))
 
 
@@ -93,7 +93,7 @@ def describe_suites(frame: pl.DataFrame) -> str:
 
 
 def name_parts(frame: pl.DataFrame) -> pl.DataFrame:
-    """Give the parts of several corpora names of their own."""
+    """Add the corpus to the name of each part if there are several corpora."""
     return frame if frame["corpus_id"].n_unique() < 2 else frame.with_columns(pl.format("{} of corpus {}", "part", "corpus_id").alias("part"))
 
 

@@ -1,4 +1,4 @@
-"""Figures and tables of the papers: which item, and the item as `atlas paper` makes it."""
+"""Figures and tables of the papers: the choice of an item, and the item as `atlas paper` makes it."""
 
 import json
 import re
@@ -20,7 +20,7 @@ from ui import address_widgets, blocks, data
 from ui.snapshot import Snapshot
 
 TABLES = {"LaTeX": "tex", "Markdown": "md", "CSV": "csv", "Parquet": "parquet"}
-"""Button → suffix."""
+"""Button → file suffix."""
 
 MAKING = "Making it from this atlas: a second for most items, half a minute or more for early exit (table 6 of 2022) …"
 
@@ -36,7 +36,7 @@ def room() -> None:
 
 
 def choose_paper() -> tuple[Paper, int | None]:
-    """Ask for the paper and the corpus_id, None for none chosen; beneath, show what paper it is and what it is compared with."""
+    """Ask for the paper and the corpus_id, None if none is chosen; show the paper's citation and note beneath, and what it is compared with."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         paper = PAPERS[address_widgets.ask_word("Paper", "paper", list(PAPERS), on_change=begin_anew)]
         corpus = address_widgets.ask_corpus(of_one_text=any(item.is_of_one_text for item in paper.items))
@@ -47,12 +47,12 @@ def choose_paper() -> tuple[Paper, int | None]:
 
 
 def names(paper: Paper) -> dict[str, Item]:
-    """Map names within the paper to its items, as `atlas paper --only` takes them."""
+    """Map the names of items within a paper, as `atlas paper --only` takes them, to the items."""
     return {item.name.removeprefix(f"{paper.name}_"): item for item in paper.items}
 
 
 def begin_anew() -> None:
-    """Begin at the first item of another paper: the address must not keep the item of the former."""
+    """Choose the first item when the paper changes, so that the address does not keep the item of the former paper."""
     st.session_state["item"] = next(iter(names(PAPERS[st.session_state["paper"]])))
 
 
@@ -66,20 +66,20 @@ def choose_item(paper: Paper, corpus: int | None) -> Item:
 
 @st.cache_data(max_entries=16, show_spinner=False)
 def reasons(snapshot: Snapshot, paper: str, corpus: int | None) -> dict[str, str | None]:
-    """Map each item to why this atlas cannot give it, None if it can."""
+    """Map each item of a paper to the reason why this atlas cannot make it, None if it can."""
     a = data.open_atlas(snapshot)
     return {item.name: describe_unmet_need(a.con, a.path.name, item.needs, corpus) for item in PAPERS[paper].items}
 
 
 @st.cache_resource(max_entries=64, show_spinner=MAKING)
 def make(snapshot: Snapshot, paper: str, name: str, corpus: int | None, threshold: float | None) -> RenderedItem:
-    """Make an item for this atlas; it is shared, and nobody changes it."""
+    """Make an item from this atlas. The result is shared between visitors, so nobody may change it."""
     item = next(item for item in PAPERS[paper].items if item.name == name)
     return make_item(data.open_atlas(snapshot), item, {"corpus": corpus, "threshold": threshold})
 
 
 def show(paper: Paper, item: Item, corpus: int | None) -> None:
-    """Show the item with all that is printed of it, or what it waits for."""
+    """Show an item with all that is printed of it, or the reason why it cannot be made."""
     st.header(item.heading)
     st.text(f"{item.place} · {item.name}")
     reason = reasons(data.current_snapshot(), paper.name, corpus)[item.name]
@@ -106,7 +106,7 @@ def draw(paper: Paper, made: RenderedItem, frame: pl.DataFrame) -> None:
 
 
 def choose_threshold(item: Item) -> float | None:
-    """Ask for the threshold of an item that has one, in logits; None of others."""
+    """Ask for the threshold of an item, in logits; None if the item has no threshold."""
     default = item.arguments({}).get("threshold")
     if not isinstance(default, float):
         return None
@@ -115,13 +115,13 @@ def choose_threshold(item: Item) -> float | None:
 
 
 def wait(reason: str) -> None:
-    """Show what is missing, and what to run."""
+    """Show what is missing, and the commands that fill it."""
     what, _, commands = reason.partition(": `")
     blocks.explain_empty(f"Not here yet: {what}.", "\n".join(re.findall(r"[^`]+(?=`)", commands)[::2]))
 
 
 def chart(item: Item, frame: pl.DataFrame) -> None:
-    """Show the figure as it is printed, at the size that index.html has it: its letters are of 8 pt."""
+    """Show the figure as it is printed, at the size that it has in index.html, with letters of 8 pt."""
     if item.chart is None:
         return
     drawn = item.chart(frame)
@@ -131,7 +131,7 @@ def chart(item: Item, frame: pl.DataFrame) -> None:
 
 
 def show_comparison(paper: Paper, item: Item, frame: pl.DataFrame) -> None:
-    """Show what the paper reports, marked as theirs, beside the same of this atlas; and what was left out."""
+    """Show the paper's result, marked as theirs, beside the same result of this atlas, and what was left out."""
     lines = comparison(frame, item, paper)
     for column, name, line in zip(st.columns(2) if lines else [], ("In the paper", "Here"), lines, strict=False):
         with column.container(border=True, height="stretch"):
@@ -151,7 +151,7 @@ def table(item: Item, frame: pl.DataFrame) -> None:
 
 
 def take_away(made: RenderedItem, frame: pl.DataFrame, choices: dict[str, object]) -> None:
-    """Offer the SQL or what stands for it, and the files that `atlas paper` writes."""
+    """Show the SQL of an item, or its source if no question makes it, and offer the files that `atlas paper` writes."""
     item = made.item
     with st.container(horizontal=True, gap="small"):
         if item.resolved_question:
@@ -163,7 +163,7 @@ def take_away(made: RenderedItem, frame: pl.DataFrame, choices: dict[str, object
 
 
 def files(made: RenderedItem, frame: pl.DataFrame) -> blocks.Files:
-    """Map each button to its file, as `atlas paper` writes them."""
+    """Map each button to its file, as `atlas paper` writes it."""
     name = made.item.name
     figures = blocks.figure_files(name, made.item.chart(frame)) if made.item.chart else {}
     tables = {label: (f"{name}.{suffix}", partial(table_bytes, made, suffix)) for label, suffix in TABLES.items()}

@@ -13,17 +13,17 @@ from ui.charts import PANEL, AnyChart
 from ui.evidence import intervention_sentences, sentences
 
 MOST_BARS = 30
-"""Bars that stand legibly beside each other."""
+"""Most bars that are legible beside each other."""
 
 MOST_EDGES = 30
-"""Edges that can be told apart in one picture; tables and files have all."""
+"""Most edges that can be told apart in one picture; tables and files have all."""
 
 DIVERGING = ["#5E3C99", "#F7F7F7", "#E66101"]
-"""Below 0, 0, above (ColorBrewer's PuOr)."""
+"""Colours below 0, at 0 and above 0 (ColorBrewer's PuOr)."""
 
 
 def draw_heads(frame: pl.DataFrame, column: str, title: str, scale: alt.Scale) -> AnyChart:
-    """Draw every head as a cell: layers from below, heads from the left, the column as colour."""
+    """Draw every head as a cell, coloured by `column`: layers from bottom to top, heads from left to right."""
     shown = frame.select("layer", "head", pl.col(column).alias("value"), name=head_addresses(frame))
     return (
         alt.Chart(shown)
@@ -60,7 +60,7 @@ def draw_memory(frame: pl.DataFrame) -> AnyChart:
 
 
 def draw_edges(frame: pl.DataFrame) -> AnyChart:
-    """Draw the strongest pairs as lines from the earlier head up to the later one, the wider the further above chance."""
+    """Draw the strongest pairs of heads as lines from the earlier head up to the later one, wider for scores further above chance."""
     strong = frame.head(MOST_EDGES)
     shown = strong.select("layer", "head", "from_layer", "from_head", "excess", later=head_addresses(strong), earlier=head_addresses(strong, "from_"))
     ends = pl.concat([
@@ -116,7 +116,7 @@ def draw_side_by_side(frame: pl.DataFrame, x: str, columns: dict[str, str], titl
 
 
 def draw_curve(frame: pl.DataFrame, x: str, y: str, titles: tuple[str, str], *, is_diagonal: bool = False) -> AnyChart:
-    """Draw a share over another; the diagonal, if asked for, is where both are equal."""
+    """Draw one share against another. is_diagonal: add the line on which both are equal."""
     base = alt.Chart(frame.drop_nulls([x, y])).encode(
         x=alt.X(f"{x}:Q", title=titles[0], axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
         y=alt.Y(f"{y}:Q", title=titles[1], axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
@@ -130,7 +130,7 @@ def draw_curve(frame: pl.DataFrame, x: str, y: str, titles: tuple[str, str], *, 
 
 
 def draw_knn_curve(frame: pl.DataFrame) -> AnyChart:
-    """Draw perplexity over λ for each number of neighbours, at the temperature that was chosen."""
+    """Draw perplexity over λ for each number of neighbours, at the chosen temperature."""
     chosen = frame.filter(pl.col("is_chosen"))
     at = frame.filter(pl.col("temperature") == chosen["temperature"][0]) if chosen.height else frame
     finite = at.filter(pl.col("perplexity").is_finite()).with_columns(pl.format("k = {}", "k").alias("series"))
@@ -142,7 +142,7 @@ def draw_knn_curve(frame: pl.DataFrame) -> AnyChart:
 
 
 def draw_patching(frame: pl.DataFrame) -> AnyChart:
-    """Draw a heat map with every token of the prompt, the other prompt's behind it where they differ."""
+    """Draw a heat map with a row for each token of the prompt, labelled with the other prompt's token too if the two differ."""
     shown = intervention_sentences.select_drawn_rows(intervention_sentences.select_one_pair(frame))
     tokens = shown.unique("index").sort("index")
     pairs = tokens.select("token", "from_token").iter_rows()

@@ -1,4 +1,4 @@
-"""The room as it is drawn: a topic, what is chosen for it, and its panels one beneath another."""
+"""Drawing of the Evidence room: a topic, its choices, and its panels one beneath another."""
 
 import re
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ from ui.evidence.topics import PAPERS, TOPICS
 from ui.snapshot import Snapshot
 
 PUT_ASIDE = {"collections": "Collections", "figures": "Figures for a paper"}
-"""What readers put together, as the address has it → heading."""
+"""Topics that readers put together: name in the address → heading."""
 
 HEADINGS = {**{name: topic.heading for name, topic in TOPICS.items()}, PAPERS: "Figures and tables of the papers", **PUT_ASIDE}
-"""Topic, as the address has it → its question."""
+"""Name of a topic in the address → its heading, mostly a question."""
 
 CSS = """<style>
 .topics{display:flex;flex-direction:column;gap:.45rem;font-size:.9rem;list-style:none;padding:.4rem 0;margin:0}
@@ -32,7 +32,7 @@ CSS = """<style>
 
 
 def read_topic() -> str:
-    """Read the topic from the address, the first if there is none. Raises AtlasError for one that does not exist."""
+    """Read the topic from the address, the first if it names none. Raises AtlasError if there is no such topic."""
     name = st.query_params.get("show", next(iter(HEADINGS)))
     if name not in HEADINGS:
         frame.title("Evidence")
@@ -41,7 +41,7 @@ def read_topic() -> str:
 
 
 def list_topics(name: str) -> None:
-    """Show links to all topics, `name` marked."""
+    """Show links to all topics, with the topic `name` marked."""
     here = {"aria_current": "page"}
     items = "".join(f"<li>{links.anchor(links.evidence(topic), heading, **(here if topic == name else {}))}</li>" for topic, heading in HEADINGS.items())
     st.html(CSS)
@@ -49,7 +49,7 @@ def list_topics(name: str) -> None:
 
 
 def show(topic: Topic) -> None:
-    """Show the whole of a topic, but for its heading."""
+    """Show the whole of a topic except its heading."""
     lacking = [lack(panel, None) for panel in topic.panels]
     # nothing to choose from, and one reason for all
     if all(lacking) and len(set(lacking)) == 1:
@@ -66,7 +66,7 @@ def show(topic: Topic) -> None:
 
 
 def find_choice_parameter(panel: Panel, choice: Choice) -> Parameter | None:
-    """Find the parameter of the panel's question that a choice goes to; None if there is none."""
+    """Find the parameter of the panel's question that a choice sets; None if it sets none."""
     return find_parameter(panel, choice.argument) if choice.of in ("", panel.question) else None
 
 
@@ -75,7 +75,7 @@ def find_parameter(panel: Panel, argument: str) -> Parameter | None:
 
 
 def choose(choice: Choice, p: Parameter) -> object:
-    """Show the widget of a choice and read what it holds, of the parameter's type."""
+    """Show the widget of a choice, and return its value in the parameter's type; None if the atlas has nothing to choose from."""
     words = choice.words() if callable(choice.words) else choice.words
     if words:
         found = address_widgets.ask_option(choice.label, choice.key, words, words[0], width=240)
@@ -112,7 +112,7 @@ def picture(chart: charts.AnyChart | None, found: data.Answer, key: str) -> None
 
 
 def show_rows(panel: Panel, found: data.Answer, key: str) -> None:
-    """Show the first of the rows, and how many there are."""
+    """Show the first rows, and how many there are if not all are shown."""
     if not panel.rows:
         return
     first = found.frame.head(panel.rows)
@@ -128,12 +128,12 @@ def lack(panel: Panel, corpus: object) -> str | None:
 
 @st.cache_data(max_entries=256, show_spinner=False)
 def reason(snapshot: Snapshot, needs: tuple[str, ...], corpus: object) -> str | None:
-    """Find why this atlas cannot give what needs these; None if it can."""
+    """Explain why this atlas does not meet `needs`, which are keys of atlas/papers/needs.py; None if it does."""
     a = data.open_atlas(snapshot)
     return describe_unmet_need(a.con, a.path.name, needs, corpus)
 
 
 def wait(reason: str) -> None:
-    """Show what is missing, and what to run."""
+    """Show what is missing, and the commands that fill it."""
     what, _, commands = reason.partition(": `")
     blocks.explain_empty(f"Not here yet: {what}.", "\n".join(re.findall(r"[^`]+(?=`)", commands)[::2]))

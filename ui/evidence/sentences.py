@@ -1,4 +1,4 @@
-"""What the rows of a panel on FFNs and heads say, in one sentence each. Pure: rows in, words out; of the rows there is at least one."""
+"""Sentences on the rows of panels on FFNs and heads, one for each question. Pure: rows in, words out; there is at least one row."""
 
 from typing import Any
 
@@ -22,12 +22,12 @@ def head_address(row: Row, prefix: str = "") -> str:
 
 
 def format_signed(value: float | None, format: str = "+.2f") -> str:
-    """Format a number with its sign, a true minus; – where there is none."""
+    """Format a number with its sign and a true minus; – if there is no number."""
     return NONE if value is None else f"{value:{format}}".replace("-", "−")
 
 
 def describe_table4(frame: pl.DataFrame) -> str:
-    """Describe what the largest and the smallest of ten dominant sub-updates add, and what most eliminations take down."""
+    """Describe what the strongest and the weakest of ten dominant sub-updates add, and how many eliminations take down the token just read."""
     said = [
         f"at {row['n_events']:,} events of {row['event']} the strongest of the ten adds {format_signed(row['max_score'])} "
         f"and the weakest {format_signed(row['min_score'])}"
@@ -38,7 +38,7 @@ def describe_table4(frame: pl.DataFrame) -> str:
 
 
 def describe_echo(frame: pl.DataFrame, n: str, n_input: str) -> str:
-    """Describe how many eliminations take down the token just read, and what that means; '' where there is none."""
+    """Describe how many eliminations take down the token just read, and what that means; '' if there are no eliminations."""
     if not frame.height or not int(frame[n].sum()):
         return ""
     return (
@@ -82,7 +82,7 @@ def describe_eliminations(frame: pl.DataFrame) -> str:
 
 
 def describe_behaviour(frame: pl.DataFrame) -> str:
-    """Describe which head shows a behaviour most; rows are in the order of what heads show most."""
+    """Describe which head shows a behaviour most. frame: rows in the order of how strongly heads show it, the strongest first."""
     row = first_row(frame)
     column, where = ("text", "on text") if row["probe"] is None else ("probe", "on random tokens")
     value, chance = row[column], row[f"{column}_uniform"]

@@ -1,4 +1,4 @@
-"""What the room of evidence is made of, as records: topics, their panels, and what a reader chooses."""
+"""Records that make up the Evidence room: topics, their panels, and the choices of a reader."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +12,10 @@ Known = Callable[[], Sequence[str]]
 
 @dataclass(frozen=True)
 class Choice:
-    """A widget that is kept in the address under `key`; what it holds goes to every question of the topic that has a parameter `argument`, or to `of` alone.
+    """A widget whose value is kept in the address under `key`, and passed to every question of the topic that has a parameter `argument`, or to `of` alone.
 
-    `words` are what there is to choose, the first by default, or what finds them in the atlas; a number is asked for where there are none, of the
-    parameter's type, with `default`. What is None leaves the question's own default.
+    `words`: the options, the first by default, or a function that finds them in the atlas. If it is (), the widget asks for a number of the parameter's type,
+    with `default`. A value of None leaves the question's own default.
     """
 
     argument: str
@@ -28,10 +28,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Panel:
-    """A question: its answer in a sentence, as a picture and as a table.
+    """A question, with its answer in a sentence, as a picture and as a table.
 
-    `needs` are keys of atlas/papers/needs.py. `sentence` and `picture` are made from the rows, of which there is at least one. `columns` are those
-    of the table, none for all, and `rows` how many rows stand there; files hold all. `fixed` are arguments. `if_empty` is said where there are no rows.
+    `needs`: keys of atlas/papers/needs.py. `sentence`, `picture`: made from the rows, of which there is at least one. `columns`: those of the table, all if
+    empty. `rows`: most rows of the table; files hold all. `fixed`: fixed arguments. `if_empty`: the text if there are no rows.
     """
 
     question: str
@@ -47,7 +47,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Topic:
-    """Panels beneath a heading that is a question, and what is chosen for all of them."""
+    """A heading that is a question, with panels beneath it and the choices for all of them."""
 
     heading: str
     panels: tuple[Panel, ...]

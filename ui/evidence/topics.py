@@ -1,4 +1,4 @@
-"""The topics of the room, in the order they are offered: name in the address → topic. To add a panel, add a record here."""
+"""Topics of the Evidence room, in the order in which they are offered: name in the address → topic. To add a panel, add a record here."""
 
 from atlas.papers import geva2022_charts, probed_charts
 from schema.terms import BEHAVIOURS, PROBE_TASKS
@@ -13,12 +13,12 @@ WEIGHTS_SAY = "No pair of heads reaches this threshold: set a lower one."
 
 
 def probed_tasks() -> list[str]:
-    """List the tasks that some run has probes of."""
+    """List the tasks that have probes in this atlas."""
     return [task for task in PROBE_TASKS if not data.ask("probe_layers", task=task).frame.is_empty()]
 
 
 def probed_layers() -> list[str]:
-    """List the layers where the first task that there is has a probe of resid_post, the last first."""
+    """List the layers with a probe of resid_post for the first probed task, the last layer first."""
     for task in probed_tasks()[:1]:
         found = data.ask("probe_layers", task=task).frame.filter(site="resid_post")
         return [str(layer) for layer in found["layer"].unique().sort(descending=True)]
@@ -319,4 +319,4 @@ TOPICS = {
 }
 
 PAPERS = "papers"
-"""The topic that is no list of panels: figures and tables as `atlas paper` makes them."""
+"""Name of the topic that has no panels: figures and tables as `atlas paper` makes them."""

@@ -1,1 +1,1 @@
-"""The map: values, or traced states, in the plane, from afar and from near."""
+"""The Map room: values, or traced states, in the plane, as a whole and in detail."""

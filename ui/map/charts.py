@@ -12,20 +12,20 @@ from ui.charts import AnyChart
 from ui.map.labels import FONT, Area, NamedPoint, names, place
 
 WIDTH, HEIGHT = 600, 560
-"""px, and pt in print; on a page it is as wide as there is room, and as high."""
+"""Size in px, and in pt in print; on a page the chart takes all the width that there is, at the same height."""
 
 FITTED = (300, 600, 900)
-"""Widths that names are chosen for: those of the largest that a chart reaches are shown, so that more stand where there is more room."""
+"""Chart widths, in px, that names are chosen for. A chart shows the names for the largest width that it reaches, so that a wider chart has more of them."""
 
 LAYERS = ["#0072B2", "#D55E00"]
-"""First and last layer: blue and vermilion, which all eyes tell apart, each 3:1 or more against either paper."""
+"""Colours of the first and the last layer: blue and vermilion, which all eyes tell apart, each with a contrast of 3:1 or more on either background."""
 
 FOUND = "#009E73"
-"""What was looked for: neither of the layers' colours nor between them."""
+"""Colour of search results: neither one of the layers' colours nor between them."""
 
 
 class Dress(NamedTuple):
-    """Colours of letters, of what they stand on, and of the frame."""
+    """Colours of letters, of the background, and of the frame."""
 
     ink: str
     paper: str
@@ -36,7 +36,7 @@ LIGHT, DARK = Dress("#111111", "#FFFFFF", "#BBBBBB"), Dress("#ECECEC", "#1C1E24"
 
 
 def cells(density: pl.DataFrame, labelled: pl.DataFrame, area: Area, n_layers: int, things: str, dress: Dress = LIGHT) -> AnyChart:
-    """Draw rows of map_density as squares, stronger for more points, mean layer as colour; names are from rows of map_cells, where they fit."""
+    """Draw rows of map_density as squares, more opaque for more points, with mean layer as colour. Names come from rows of map_cells, where they fit."""
     squares = (
         alt.Chart(density.with_columns(x2=pl.col("x") + pl.col("side"), y2=pl.col("y") + pl.col("side")))
         .mark_rect()
@@ -55,7 +55,7 @@ def cells(density: pl.DataFrame, labelled: pl.DataFrame, area: Area, n_layers: i
 
 
 def points(rows: pl.DataFrame, area: Area, n_layers: int, dress: Dress = LIGHT, href: Callable[[dict[str, object]], str | None] = lambda _: None) -> AnyChart:
-    """Draw rows of map_points, one mark each, its layer as colour, named where there is room; `href`: where a row leads."""
+    """Draw rows of map_points, one mark each, with the layer as colour and a name where there is room. `href`: row → address that its mark leads to."""
     shown = rows.select("x", "y", "layer").with_columns(
         pl.Series("name", [name_of(row) for row in rows.iter_rows(named=True)], dtype=pl.String),
         pl.Series("tokens", [" · ".join(visible_text(t) for t in found or []) for found in rows["tokens"].to_list()], dtype=pl.String),
@@ -88,12 +88,12 @@ def name_of(row: dict[str, object]) -> str:
 
 
 def first_names(rows: pl.DataFrame) -> list[str]:
-    """Find the first token that each row promotes, '' for none."""
+    """Find the first token that each row promotes, '' if there is none."""
     return [(names(found[:1]) or [""])[0] for found in (tokens or [] for tokens in rows["tokens"].to_list())]
 
 
 def letters(named: Sequence[NamedPoint], area: Area, dress: Dress, above: float = 0) -> list[alt.Chart]:
-    """Draw names for each of the widths, of which the chart shows one by its own; and beneath, the same letters drawn wide in the paper's colour."""
+    """Draw the names chosen for each width of FITTED; the chart shows those for its own width. A halo in the background's colour is beneath each name."""
     of_width = {f"at_{width}": [label.text for label in place(named, area, width, HEIGHT, above=above)] for width in FITTED}
     shown = pl.DataFrame({"x": [float(n.x) for n in named], "y": [float(n.y) for n in named], **of_width}, schema_overrides=dict.fromkeys(of_width, pl.String))
     shown = shown.filter(pl.any_horizontal(pl.col(*of_width) != ""))
@@ -109,12 +109,12 @@ def letters(named: Sequence[NamedPoint], area: Area, dress: Dress, above: float 
 
 
 def brush() -> alt.Parameter:
-    """Build the selection of an area by drawing: its edges reach the page as selection.area.x and .y."""
+    """Build the selection of an area with a rectangle, whose edges reach the page as selection.area.x and .y."""
     return alt.selection_interval(name="area", encodings=["x", "y"])
 
 
 BARE = alt.Axis(labels=False, ticks=False, grid=False, title=None, domain=False)
-"""Without numbers: coordinates have no unit."""
+"""Axis without numbers, since coordinates have no unit."""
 
 
 def x_encoding(area: Area) -> alt.X:
@@ -126,7 +126,7 @@ def y_encoding(area: Area) -> alt.Y:
 
 
 def layer_colour(column: str, title: str, n_layers: int) -> alt.Color:
-    """Build the colour encoding by layer, with the legend above the chart, where it takes no width."""
+    """Build the colour encoding by layer. Its legend is above the chart, where it takes no width."""
     legend = alt.Legend(orient="top", direction="horizontal", gradientLength=160, tickCount=min(4, max(n_layers - 1, 1)), format="d")
     return alt.Color(f"{column}:Q", title=title, scale=alt.Scale(domain=[0, max(n_layers - 1, 1)], range=LAYERS, interpolate="lab"), legend=legend)
 

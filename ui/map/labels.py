@@ -1,4 +1,4 @@
-"""Which things of the map are named, and where: no name overprints another or leaves the chart. Pure."""
+"""Placement of names on the map: no name overlaps another or leaves the chart. Pure."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,14 +7,14 @@ from unicodedata import east_asian_width
 from atlas.export.visible import SPACE, visible_text
 
 FONT, LINE, GAP = 11, 16, 8
-"""px of a name's letters, of the room for a line, and between two names in one."""
+"""Sizes in px: letters of a name, height of a line, and gap between two names in one line."""
 
 LONGEST = 14
-"""Characters of a token in a name."""
+"""Most characters of a token in a name."""
 
 NARROW, WIDE = frozenset(" iljtfrI.,:;'|!()[]`·-/\\"), frozenset("mwMW@%—…⟨⟩&")
 WIDTHS = {"narrow": 4.2, "wide": 11.0, "full": 12.0, "capital": 8.4, "other": 6.6}
-"""px of a character: no less than fonts of screen and print have."""
+"""Width of a character in px, by kind: no less than in the fonts of screen and print."""
 
 
 class Area(NamedTuple):
@@ -27,7 +27,7 @@ class Area(NamedTuple):
 
 
 class Box(NamedTuple):
-    """What a name takes, in px from the chart's left and upper edge."""
+    """Rectangle of a name, in px from the chart's left and upper edge."""
 
     left: float
     right: float
@@ -39,7 +39,7 @@ class Box(NamedTuple):
 
 
 class NamedPoint(NamedTuple):
-    """Something at a place in the plane, and what it may be called: the first name that fits."""
+    """A point of the plane with its possible names, of which the first that fits is shown."""
 
     x: float
     y: float
@@ -47,16 +47,16 @@ class NamedPoint(NamedTuple):
 
 
 class Label(NamedTuple):
-    """The name that fits, '' for none, and what it takes."""
+    """The name that fits and its rectangle; '' and None if none fits."""
 
     text: str
     box: Box | None
 
 
 def place(things: Sequence[NamedPoint], area: Area, width: float, height: float, *, above: float = 0) -> list[Label]:
-    """Choose a name for each thing, those first that come first; its middle is `above` px above the thing.
+    """Choose a name for each thing, in their order; the middle of a name is `above` px above its thing.
 
-    A chart that is wider and as high has room for them too.
+    The names also have room in a wider chart of the same height.
     """
     taken: list[Box] = []
     found = []
@@ -84,7 +84,7 @@ def is_free(label: Label, taken: Sequence[Box], width: float, height: float) -> 
 
 
 def width_of(text: str) -> float:
-    """Compute the px that a text takes at most."""
+    """Compute the greatest width that a text may take, in px."""
     return sum(map(width_of_character, text))
 
 
@@ -96,9 +96,9 @@ def width_of_character(character: str) -> float:
 
 
 def names(tokens: Sequence[str | None]) -> list[str]:
-    """List what a cell may be called: two of its tokens, or one.
+    """List the possible names of a cell: two of its tokens, then one.
 
-    Words come before pieces of words, and what has no text or is no whole character is left out.
+    Words come before pieces of words. Tokens that have no text, or are no whole character, are left out.
     """
     ordered = sorted((token for token in tokens if token is not None and not is_partial_character(token)), key=lambda token: not is_word(token))
     shown = [shorten_token(visible_text(token)).removeprefix(SPACE) or SPACE for token in ordered]
@@ -111,7 +111,7 @@ def is_word(token: str) -> bool:
 
 
 def is_partial_character(token: str) -> bool:
-    """Tell whether a token is bytes that are no whole character: spelt out, or U+FFFD where an earlier release read them."""
+    """Tell whether a token is bytes that form no whole character: spelt out in ⟨⟩, or U+FFFD where an earlier release read them."""
     return "\ufffd" in token or (token.strip().startswith("⟨") and token.endswith("⟩"))
 
 

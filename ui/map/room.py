@@ -1,4 +1,4 @@
-"""The room of the map: what is placed, which area is looked at, what lies there, and where what is looked for lies."""
+"""The Map room: the choice of a layout and an area, what is in the area, and the places of search results."""
 
 from collections.abc import Callable
 from math import isfinite
@@ -17,7 +17,7 @@ from ui.map.labels import Area
 from ui.tray import collecting
 
 MOST_POINTS = 5_000
-"""Shown one by one, in a part of the map; more are shown as cells, and so is the whole map."""
+"""Most points shown one by one, in a part of the map; more points are shown as cells, and so is the whole map."""
 
 TITLES = {"value": "Map of values", "resid_post": "Map of traced states"}
 
@@ -34,7 +34,7 @@ LACKING = {
     "value": ("Nothing has been placed in the plane yet.", "atlas ingest NAME.duckdb --model … --corpus … --map"),
     "resid_post": ("No traced state has been placed in the plane yet.", "atlas ingest NAME.duckdb --model … --corpus … --trace 300 --map"),
 }
-"""What is said where there is no layout, and what to run."""
+"""Layout → the message if the atlas does not have it, and the command to run."""
 
 VALUE_COLUMNS, STATE_COLUMNS = ["layer", "neuron", "tokens"], ["layer", "position_id", "token", "final_token", "tokens"]
 CELL_COLUMNS = ["tokens", "n_points", "mean_layer", "lowest_layer", "highest_layer"]
@@ -45,7 +45,7 @@ def choose_layout() -> str:
 
 
 def choose_layer() -> int | None:
-    """Ask for a layer; None takes all."""
+    """Ask for a layer; None stands for all."""
     return address_widgets.ask_whole_number("Layer", "map_layer", value=None, placeholder="all", width=140)
 
 
@@ -59,7 +59,7 @@ def layout_extent(layout: str) -> Area | None:
 
 
 def read_area() -> Area | None:
-    """Read the area from the address; None if it has none. Raises AtlasError for what is no area."""
+    """Read the area from the address; None if it has none. Raises AtlasError if the value is no area."""
     text = st.query_params.get("area", "")
     if not text:
         return None
@@ -73,7 +73,7 @@ def read_area() -> Area | None:
 
 
 def go_to_area(area: Area | None) -> None:
-    """Look at an area, None for all: it stands in the address, so that a link restores it."""
+    """Show an area, None for the whole map. The area is put into the address, so that a link restores it."""
     if area is None:
         st.query_params.pop("area", None)
     else:
@@ -81,14 +81,14 @@ def go_to_area(area: Area | None) -> None:
 
 
 def open_brushed_area(key: str) -> None:
-    """Go to the area that was drawn on the chart of that key."""
+    """Show the area that was drawn on the chart with this key."""
     drawn = st.session_state[key].selection.get("area") or {}
     if "x" in drawn and "y" in drawn:
         go_to_area(Area(*sorted(drawn["x"]), *sorted(drawn["y"])))
 
 
 def widen_area(area: Area, everything: Area) -> Area | None:
-    """Double the width and height of an area about the same middle; None if that is all."""
+    """Double the width and height of an area about the same middle; None if the result covers the whole map."""
     width, height = area.x_max - area.x_min, area.y_max - area.y_min
     out = Area(area.x_min - width / 2, area.x_max + width / 2, area.y_min - height / 2, area.y_max + height / 2)
     covers = out.x_min <= everything.x_min and out.x_max >= everything.x_max and out.y_min <= everything.y_min and out.y_max >= everything.y_max
@@ -101,7 +101,7 @@ def buttons(area: Area | None, everything: Area) -> None:
 
 
 def find_on_map(layout: str, layer: int | None) -> data.Answer | None:
-    """Find where the address or token in the search field lies; None if nothing is looked for. Raises AtlasError for what this model does not have."""
+    """Find the places of the address or token in the search field; None if it is empty. Raises AtlasError if this model does not have the neuron or token."""
     text = st.text_input("Find on the map", key="find", bind="query-params", placeholder="L20N100 or a token", width=220).strip().replace(SPACE, " ")
     if not text:
         return None
@@ -112,7 +112,7 @@ def find_on_map(layout: str, layer: int | None) -> data.Answer | None:
 
 
 def address(text: str) -> Neuron | None:
-    """Read the neuron that a text names; None where it names none."""
+    """Read the neuron that a text names; None if it names none."""
     try:
         found = parse_address(text)
     except AtlasError:
@@ -121,7 +121,7 @@ def address(text: str) -> Neuron | None:
 
 
 def show(layout: str, layer: int | None, area: Area | None, everything: Area, n_layers: int, found: data.Answer | None) -> None:
-    """Show what lies in an area, None for all: squares, or points one by one where they are few; as a chart that can be drawn on, and as a table."""
+    """Show the points in an area, None for the whole map, as a chart to draw on and as a table: cells of points, or single points if they are few."""
     edges = area._asdict() if area else {}
     density = data.ask("map_density", layout=layout, layer=layer, **edges)
     n, shown, things = int(density.frame["n_points"].sum()), area or everything, THINGS[layout]
@@ -156,7 +156,7 @@ def show(layout: str, layer: int | None, area: Area | None, everything: Area, n_
 
 
 def describe_found(found: data.Answer, things: str, shown: Area) -> str:
-    """Describe how many were found, and how many of them lie elsewhere."""
+    """Describe how many points were found, and how many of them are outside the area."""
     n = found.frame.height
     inside = found.frame.filter(found.frame["x"].is_between(shown.x_min, shown.x_max) & found.frame["y"].is_between(shown.y_min, shown.y_max)).height
     if not n:
@@ -165,7 +165,7 @@ def describe_found(found: data.Answer, things: str, shown: Area) -> str:
 
 
 def point_href(row: dict[str, object]) -> str | None:
-    """Write the address that a point leads to; None if nowhere."""
+    """Write the address that a point leads to; None if it leads nowhere."""
     link = links.of_row(row)
     return None if link is None else links.href(link)
 
@@ -173,7 +173,7 @@ def point_href(row: dict[str, object]) -> str | None:
 def draw(
     of_dress: Callable[[map_charts.Dress], charts.AnyChart], rings: pl.DataFrame | None, shown: Area, dress: map_charts.Dress, answer: data.Answer, key: str
 ) -> None:
-    """Show a chart to draw on: the rectangle becomes the area looked at. On paper it is light whatever the page is."""
+    """Show a chart to draw on: a rectangle drawn on it becomes the area shown. In print its colours are always the light ones."""
     screen, paper = (made if rings is None else map_charts.add_found_rings(made, rings, shown) for made in map(of_dress, (dress, map_charts.LIGHT)))
     st.altair_chart(screen, key=key, width="stretch", on_select=lambda: open_brushed_area(key), selection_mode="area", alt=answer.title)
     blocks.take_away(answer, key, paper)

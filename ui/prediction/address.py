@@ -1,4 +1,4 @@
-"""What the address asks the Prediction room for, and the addresses of what else it shows. Pure: parameters in, parameters out."""
+"""Address parameters of the Prediction room: read as a view of a prediction, and written from one. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -10,25 +10,25 @@ from schema.errors import AtlasError
 from schema.interventions.short import intervention_from
 
 MOST_PROMPT = 600
-"""Characters of a prompt."""
+"""Most characters of a prompt."""
 
 MOST_SWITCHES = 16
 
 MOST_SWITCH = 60
-"""Characters of one."""
+"""Most characters of a switch."""
 
 
 ALL = "all"
-"""What `parts` says in an address where every part of a sum stands by itself."""
+"""Value of `parts` in an address that shows every part of a sum by itself."""
 
 
 @dataclass(frozen=True)
 class View:
-    """A position of a corpus or a prompt, and what of it is opened.
+    """A position of a corpus, or a prompt, and what is opened of it.
 
-    index: which token of the prompt, from its end where negative; off: switches, each an address (0) or a short form such as L29N44=max*1.
-    token, rival: texts of the tokens that are asked about (`for`, `against`); layer: the opened one; head: whose attention row.
-    is_whole: every part of the sum stands by itself, and not the largest alone.
+    index: number of the prompt's token, counted from the end if negative. off: switches, each an address (set to 0) or a short form such as L29N44=max*1.
+    token, rival: texts of the tokens in question (`for`, `against`). layer: the opened layer. head: the head whose attention row is shown. is_whole: show every
+    part of the sum by itself, and not the largest alone.
     """
 
     position: int | None = None
@@ -42,7 +42,7 @@ class View:
     is_whole: bool = False
 
     def parameters(self) -> dict[str, str]:
-        """Write the view's parameters as they stand in an address; what has its default is left out."""
+        """Write the view's parameters as they are in an address, without those that have their default."""
         given = {
             "position": self.position, "prompt": self.prompt, "index": None if self.index == -1 else self.index, "off": ",".join(self.off) or None,
             "for": self.token, "against": self.rival, "open": None if self.layer is None else f"L{self.layer}", "head": self.head,
@@ -54,7 +54,7 @@ class View:
         return replace(self, **changes)
 
     def with_switch(self, address: str, form: str | None) -> "View":
-        """Copy the view with a neuron or head switched otherwise: form is what follows its address, '' for 0; None leaves it as it is."""
+        """Copy the view with another switch of a neuron or head. form: the text that follows its address, '' for 0; None removes the switch."""
         kept = tuple(switch for switch in self.off if address_of(switch) != address)
         return self.with_changes(off=kept if form is None else (*kept, address + form))
 
@@ -62,7 +62,7 @@ class View:
 def read_view(parameters: Mapping[str, str]) -> View:
     """Read the view from an address's parameters.
 
-    Raises AtlasError for parameters that say nothing of the kind, and where they ask for a position and a prompt at once.
+    Raises AtlasError for parameters that cannot be read, for a prompt that is too long, and for a position and a prompt at once.
     """
     if parameters.get("position") and parameters.get("prompt"):
         raise AtlasError("the address asks for a position and for a prompt: give one of them")
@@ -107,7 +107,7 @@ def parts(asked: str) -> bool:
 
 
 def switches(asked: str) -> tuple[str, ...]:
-    """Read the switches, each once, the last where one is there twice. Raises AtlasError for what switches nothing, and for too many."""
+    """Read the switches; the last counts if there are two of one component. Raises AtlasError for a text that is no switch, and for too many switches."""
     parts = [part.strip() for part in asked[: MOST_SWITCH * MOST_SWITCHES + MOST_SWITCHES].split(",") if part.strip()]
     if len(parts) > MOST_SWITCHES or len(asked) > MOST_SWITCH * MOST_SWITCHES:
         raise AtlasError(f"more than {MOST_SWITCHES} switches were asked for; `atlas trace --arm FILE` takes more")

@@ -12,13 +12,13 @@ BAR = 14
 """Height of a bar, in px on screen and pt in print."""
 
 TOKENS = ("candidate", "final", "next")
-"""What the tokens are called that dominant_sub_updates scores."""
+"""Names of the tokens that dominant_sub_updates scores."""
 
 
 def select_target_series(trace: pl.DataFrame) -> pl.DataFrame:
     """Select from prediction_trace the columns layer, series, rank, prob at resid_post.
 
-    The next token is left out where there is none, or where it is the final one.
+    The next token is left out if there is none, or if it is the final one.
     """
     after = trace.filter(pl.col("site") == "resid_post")
     parts = [part(after, "final")]
@@ -66,17 +66,14 @@ def over_layers(rows: pl.DataFrame, y: alt.Y) -> AnyChart:
 
 
 def score_of(updates: pl.DataFrame) -> str:
-    """Find what follows a token's name in the columns that say what sub-updates do to it.
-
-    They hold logits, or raw scores where the trace is older than those.
-    """
+    """Choose the ending of the score columns: 'frozen_score', in logits, or 'score', the raw scores of an older trace that has no others."""
     return "score" if updates["candidate_frozen_score"].is_null().all() else "frozen_score"
 
 
 def scores(updates: pl.DataFrame) -> alt.Chart:
     """Draw what each dominant sub-update adds to the logits of the candidate, the final and the next token.
 
-    Scores are raw where the trace has no others; the best promoter of the candidate is on top.
+    Scores are raw if the trace has no others; the best promoter of the candidate is on top.
     """
     kind = score_of(updates)
     columns = {f"{token}_{kind}": token for token in TOKENS}
@@ -100,7 +97,7 @@ def scores(updates: pl.DataFrame) -> alt.Chart:
 
 
 def waterfall(steps: pl.DataFrame) -> alt.Chart:
-    """Draw the parts of a logit, each from the sum before it to the sum after it. steps: name, amount, before, after."""
+    """Draw the parts of a logit, each from the sum before it to the sum after it. steps: columns name, amount, before, after."""
     return (
         alt.Chart(steps)
         .mark_bar()

@@ -1,4 +1,4 @@
-"""Who made a token: one ranking over all layers that sums to its logit; where that is not stored, the scores of dominant sub-updates."""
+"""Contributors to a token: one ranking over all layers that sums to its logit; if that is not stored, the scores of dominant sub-updates."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,10 +15,10 @@ from ui.prediction.source import Source, lacks
 from ui.prediction.waterfall import Step
 
 N_PARTS, ALL_PARTS = 20, 100_000
-"""Parts shown by themselves, and more than any model has."""
+"""Parts shown by themselves at first, and a number above the parts of any model."""
 
 Switches = Callable[[Neuron | Head], str]
-"""A neuron or head → links that switch it; '' where nothing can be switched."""
+"""A neuron or head → links that switch it; '' if nothing can be switched."""
 
 NOT_TAKEN_APART = (
     "This prediction has not been taken apart. What the largest sub-updates add to its logit is below, over all layers in one ranking; they are a small part, "
@@ -30,7 +30,7 @@ NOT_LIVE = (
 
 
 def panel(source: Source, switches: Switches) -> None:
-    """Show the waterfall of the token that the address asks about, over its rival if that is asked for."""
+    """Show the waterfall of the token that the address names, over its rival if the address names one; without stored logits, the ranking of sub-updates."""
     logits = source.ask_at_position("prediction_logits")
     if logits.frame.is_empty():
         ranking(source, switches)
@@ -55,7 +55,7 @@ def panel(source: Source, switches: Switches) -> None:
 
 
 def choose_targets(rows: dict[str, Any], token: str | None, rival: str | None) -> tuple[str, str | None]:
-    """Find which targets are meant: (the token's, the rival's). Raises AtlasError for tokens whose logits are not stored here."""
+    """Choose the target of the token and that of its rival, None without one. Raises AtlasError for tokens whose logits are not stored here."""
     target = find_target(rows, token) if token is not None else "final"
     other = find_target(rows, rival) if rival is not None else None
     if other == target:
@@ -77,7 +77,7 @@ def find_target(rows: dict[str, Any], token: str) -> str:
 
 
 def choices(source: Source, rows: dict[str, Any], target: str, rival: str | None) -> str:
-    """Build links to the waterfalls that there are: of each token, and of each over the other."""
+    """Build links to all available waterfalls: of each token, and of each token over another."""
     views: list[tuple[str, str | None]] = [(of, None) for of in rows]
     if len({row["token_id"] for row in rows.values()}) > 1:
         views += [(of, other) for of in rows for other in rows if of != other]
@@ -90,7 +90,10 @@ def choices(source: Source, rows: dict[str, Any], target: str, rival: str | None
 
 
 def href_of(source: Source, step: Step) -> str | None:
-    """Find where a step leads: a head to its row of attention, what else is of a layer to that layer, and what sums the others to each of them."""
+    """Find the address that a step leads to; None if it leads nowhere.
+
+    A head leads to its row of attention, any other part of a layer to that layer, and the sum of the other parts to a view of each of them.
+    """
     if step.kind == "rest":
         return hrefs.of_view(source.view.with_changes(is_whole=True))
     if step.layer is None:
@@ -144,5 +147,5 @@ def sub_update_cells(row: dict[str, Any], kind: str, switches: Switches) -> list
 
 
 def answer_of_layer(found: data.Answer, layer: int) -> data.Answer:
-    """Select the rows of one layer, with the statement of all."""
+    """Select the rows of one layer from an answer; its statement still gives those of all layers."""
     return data.Answer(found.title, found.frame.filter(layer=layer), found.sql, found.columns, found.question, found.arguments)

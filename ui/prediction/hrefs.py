@@ -1,4 +1,4 @@
-"""Where what the Prediction room names leads, as addresses for `<a href>`."""
+"""Addresses, for `<a href>`, of the things that the Prediction room names."""
 
 from atlas.address import Head, Neuron
 from ui import links

@@ -1,4 +1,4 @@
-"""A layer, opened: what its heads, its FFN and its biases add, and what its sub-updates do."""
+"""Detail of a layer: what its heads, its FFN and its biases add, and what its sub-updates do."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,7 +14,7 @@ from ui.prediction.contributors import ALL_PARTS, Switches, answer_of_layer
 from ui.prediction.source import Source
 
 ALL_NEURONS = 50
-"""As many neurons as an atlas keeps."""
+"""Neurons to ask for: as many as an atlas keeps."""
 
 SCORED = ["Neuron", "Candidate", "Final", "Next", "Coefficient", "Share", "Promotes"]
 
@@ -28,7 +28,7 @@ def panel(source: Source, layer: int, trace: pl.DataFrame, switches: Switches) -
 
 
 def neighbour_links(view: View, n_layers: int) -> str:
-    """Build links that close the layer, and to the one before and the one behind."""
+    """Build links that close the layer, and that open the layers before and after it."""
     beside = [i for i in (view.layer - 1, view.layer + 1) if 0 <= i < n_layers] if view.layer is not None else []
     said = [
         lens.link_html("Close it", hrefs.of_view(view.with_changes(layer=None))),
@@ -38,7 +38,7 @@ def neighbour_links(view: View, n_layers: int) -> str:
 
 
 def parts(source: Source, layer: int, switches: Switches) -> None:
-    """Show a layer's heads, FFN and biases, and the neurons of it that move the prediction most; nothing where that is not stored."""
+    """Show a layer's heads, FFN and biases, and its neurons that move the prediction most; nothing if the parts are not stored."""
     found = answer_of_layer(source.ask_at_position("prediction_parts", n=ALL_PARTS), layer)
     if found.frame.is_empty():
         return
@@ -69,7 +69,7 @@ def parts(source: Source, layer: int, switches: Switches) -> None:
 
 
 def name_part(source: Source, row: dict[str, Any], switches: Switches) -> str:
-    """Name a part, a head as a link to its row of attention."""
+    """Name a part; the name of a head is a link to its row of attention."""
     if row["kind"] != "head":
         return waterfall.name_of(row)
     where = Head(row["layer"], row["head"])
@@ -84,7 +84,7 @@ def neuron_rows(rows: Iterable[dict[str, Any]], switches: Switches) -> Iterable[
 
 
 def sub_updates(source: Source, layer: int, mid: dict[str, Any], switches: Switches) -> None:
-    """Show the dominant sub-updates: what they do to three tokens, as a chart and as rows."""
+    """Show what the dominant sub-updates do to three tokens, as a chart and as rows."""
     updates = source.ask_at_position("dominant_sub_updates", layer=layer)
     if updates.frame.is_empty():
         return
@@ -98,7 +98,7 @@ def sub_updates(source: Source, layer: int, mid: dict[str, Any], switches: Switc
 
 
 def score_note(kind: str) -> str:
-    """Explain what the scores are: raw, or what is added to a logit, and then which come first."""
+    """Explain the scores: raw, or what is added to a logit; in the latter case also their order."""
     if kind == "score":
         return "Scores are raw, m·(e·v). What sub-updates add to a logit (frozen norm) is not stored: the trace is older. A trace of more positions has it."
     return "A score is what the sub-update adds to the token's logit, the final norm's scale held. Those first that promote the candidate most."

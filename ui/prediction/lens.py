@@ -1,4 +1,4 @@
-"""A prediction as HTML: its text, what came of it, and the leading token at every site. Pure: rows in, strings out; a token is text and nothing else."""
+"""A prediction as HTML: its text, its outcome, and the leading token at every site. Pure: rows in, strings out; tokens are plain text."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ Row = Mapping[str, Any]
 NUMBER = re.compile(r"[-+−\d.]+(e|$|%)")
 
 SIGNS = {("saturation", True): "▲", ("elimination", True): "▼", ("elimination", False): "▽"}
-"""Event and whether the paper counts it → sign."""
+"""(event, whether the paper counts it) → sign."""
 
 LEGEND = {
     "▲": "saturation: this layer's FFN lifts the final prediction to the top, where it stays after every later layer",
@@ -66,16 +66,16 @@ CSS = f"""<style>
 </style>"""
 
 SPOKEN = {"asked": "the position asked for", "traced": "traced"}
-"""What a frame and a line beneath a token say, for those who listen; grey begins after the position asked for."""
+"""Meaning of a token's frame and underline, for screen readers; grey text begins after the position asked for."""
 
 Href = Callable[[Row], str | None]
-"""Row → where it leads; None where nowhere."""
+"""Row → address that it leads to; None if it leads nowhere."""
 
 
 def passage(tokens: Iterable[Row], href: Href = lambda _: None) -> str:
     """Write rows of the question position_tokens as running text.
 
-    The position asked for is in a frame, traced ones are underlined, and what had not been read is grey.
+    The position asked for is framed, traced positions are underlined, and text that the model had not read is grey.
     """
     rows, kinds, is_read = list(tokens), [], True
     for row in rows:
@@ -87,7 +87,7 @@ def passage(tokens: Iterable[Row], href: Href = lambda _: None) -> str:
 
 
 def shade_tokens(tokens: Iterable[Row], column: str, largest: float, number: Callable[[float], str], href: Href = lambda _: None) -> str:
-    """Write running text with a number behind each token that has one in a column, and its shade of `largest`; the token asked for in a frame."""
+    """Write running text with each token's number in `column`, if it has one, behind it, and as a shade of `largest`; the token asked for is framed."""
     rows, spans = list(tokens), []
     kinds = ["asked" if row["is_asked"] else "" for row in rows]
     for row, kind in zip(rows, kinds, strict=True):
@@ -98,12 +98,12 @@ def shade_tokens(tokens: Iterable[Row], column: str, largest: float, number: Cal
 
 
 def write_running_text(tokens: Sequence[str], spans: Sequence[str], kinds: Sequence[str]) -> str:
-    """Write running text. What the looks of a token's kinds say is said in words too."""
+    """Write running text. The meaning of a token's styles is also given in words, for screen readers."""
     return in_order(tokens, spans, [screen_reader_text(", ".join(SPOKEN[word] for word in kind.split() if word in SPOKEN)) for kind in kinds])
 
 
 def piece(text: str, kind: str, href: str | None, style: str = "") -> str:
-    """Write a token of a text, by itself in its direction of writing."""
+    """Write a token of a text, isolated so that its direction of writing does not affect its neighbours."""
     return link_html(f'<bdi class="{kind}"{style}>{escape(visible_line(text))}</bdi>', href)
 
 
@@ -124,9 +124,9 @@ def token(text: str, href: str | None = None) -> str:
 
 
 def outcome(last: Row, facts: Iterable[str]) -> str:
-    """Describe what the model predicts and what the corpus has, from the last row of the question prediction_trace.
+    """Describe what the model predicts and how the corpus goes on, from the last row of the question prediction_trace.
 
-    `facts` say where the text is from.
+    `facts`: where the text is from.
     """
     said = f"The model predicts {token(last['final_token'])} with probability {last['final_token_prob']:.3g}."
     if last["next_token"] is None:
@@ -137,13 +137,13 @@ def outcome(last: Row, facts: Iterable[str]) -> str:
 
 
 def list_scored_tokens(mid: Row) -> str:
-    """List the tokens that sub-updates of a layer are scored for, from its row of prediction_trace at resid_mid."""
+    """List the tokens that sub-updates of a layer are scored for, from the layer's row of prediction_trace at resid_mid."""
     named = {"candidate (leads at resid_mid)": mid["top_token"], "final": mid["final_token"], "next": mid["next_token"]}
     return f'<div class="lens said">{" · ".join(f"{name} {token(text)}" for name, text in named.items() if text is not None)}</div>'
 
 
 def marks(events: Iterable[Row]) -> dict[tuple[int, str], str]:
-    """Map (layer, site) to its sign, from rows of the question position_events: beside the token taken down at resid_mid, or settled at resid_post."""
+    """Map (layer, site) to the sign of its event, from rows of the question position_events: eliminations at resid_mid, saturations at resid_post."""
     return {(e["layer"], "resid_post" if e["event"] == "saturation" else "resid_mid"): SIGNS[e["event"], e["is_counted"]] for e in events}
 
 
@@ -162,7 +162,7 @@ def events(rows: Iterable[Row], href: Callable[[int], str]) -> str:
 
 
 def sentence(events: Iterable[Row], trace: Iterable[Row]) -> str:
-    """Describe from which layer on the final token leads after every block, and which FFNs settle it or take candidates down."""
+    """Describe from which layer on the final token leads after every block, and which FFNs take candidates down."""
     leads = [row["final_token_rank"] == 1 for row in trace if row["site"] == "resid_post"]
     first = next((i for i in range(len(leads)) if all(leads[i:])), None)
     said = f"The final token {describe_lead(first, len(leads)) if any(leads) else 'never leads after a block'}."
@@ -171,7 +171,7 @@ def sentence(events: Iterable[Row], trace: Iterable[Row]) -> str:
 
 
 def describe_lead(first: int | None, n_layers: int) -> str:
-    """Describe after which blocks a token leads for good; `first`: the first of them, None where it does not in the end."""
+    """Describe after which blocks a token leads for good. `first`: the first of these blocks, None if the token does not lead in the end."""
     if first is None:
         return "does not lead after the last block"
     after = f"layer {first}, the last" if first == n_layers - 1 else f"layer {first} and every later one"
@@ -181,7 +181,7 @@ def describe_lead(first: int | None, n_layers: int) -> str:
 def grid(trace: Iterable[Row], signs: Mapping[tuple[int, str], str], href: Callable[[int], str], opened: int | None = None) -> str:
     """Tabulate rows of the question prediction_trace by layers and sites: the leading token, its probability as shade and number, signs of events.
 
-    href: layer → its address. Its cells are links of their own, of which the tab key reaches that of the layer.
+    href: layer → its address. Each cell is a link to its layer; the tab key reaches only the one at the head of the row.
     """
     cells = {(row["layer"], row["site"]): row for row in trace}
     head = "".join(f'<th scope="col">{site}</th>' for site in ("Layer", *SITES))

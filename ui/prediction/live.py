@@ -1,4 +1,4 @@
-"""A prompt of the reader's own as the source: the same panels, as the model is and with what is switched, side by side; and what switching changes."""
+"""A reader's own prompt as the source of a prediction: the same panels for the model as it is and with switches, side by side, and what switching changes."""
 
 import shlex
 from dataclasses import replace
@@ -35,7 +35,7 @@ def panel(run: Run) -> None:
 
 
 def sentence(here: dict[str, Any]) -> str:
-    """Describe what becomes of the prediction at a token, from a row of the trace's comparison."""
+    """Describe how the prediction at a token changes, from a row of the trace's comparison."""
     if here["is_as_base"]:
         return "Nothing: not a bit of any state is other than without the switches."
     return (
@@ -65,7 +65,7 @@ READING = "How surprising each token of the prompt was."
 INSTALL = "pip install 'activation-atlas[ingest]'"
 
 STRONGER = {Neuron: ("max", "=max*1"), Head: ("×2", "*=2")}
-"""Kind → what stands at the link beside 0, and what it asks for."""
+"""Kind of component → label of the link that makes it stronger, and the form of that switch."""
 
 
 def show(view: View) -> None:
@@ -83,7 +83,7 @@ def show(view: View) -> None:
 
 
 def find_or_run(view: View) -> Run | None:
-    """Find the run that the address asks for, or start it; None where it must be asked for by hand, or has been cancelled."""
+    """Find the run that the address asks for, or start it; None if Run must be pressed first, the run was cancelled, or no model can be run here."""
     key = traces.key_of(view)
     if (run := traces.run_cache().get(key, data.atlas())) is not None:
         return run
@@ -102,7 +102,7 @@ def find_or_run(view: View) -> Run | None:
 
 
 def watch(key: Key) -> None:
-    """Run a prompt, and draw the page anew; meanwhile show what is being done, and a way to stop."""
+    """Run a prompt, then redraw the page; meanwhile show the progress and a Cancel button."""
     st.button("Cancel", on_click=traces.stop, args=(key,))
     bar = st.progress(0.0, "Asking the model process …")
 
@@ -118,14 +118,14 @@ def watch(key: Key) -> None:
 
 
 def describe_progress(said: dict[str, Any]) -> str:
-    """Word what a line of the model process says, for people."""
+    """Describe a progress message of the model process for readers."""
     if "waiting" in said:
         return f"In line: {said['waiting']} before this one."
     return str(said.get("stage", ""))[:200].replace("\\", "").replace("[", "(").replace("$", "") or "…"
 
 
 def source(view: View, run: Run, arm: int) -> Source:
-    """Build the source that answers questions of the prompt under an arm; 0 is the model as it is."""
+    """Build the source that answers questions about the prompt under an arm; arm 0 is the model as it is."""
     position = run.trace.position_id(run.index, arm)
 
     def ask(name: str, **arguments: object) -> data.Answer:
@@ -152,7 +152,7 @@ def source(view: View, run: Run, arm: int) -> Source:
 
 
 def python_of(view: View, run: Run, answer: data.Answer) -> str:
-    """Write the Python that gives an answer's rows again."""
+    """Write the Python code that reproduces the rows of an answer."""
     arms = [[address.short_form(switch) for switch in view.off]] if view.off else []
     return f"found = a.live().trace({view.prompt!r}, {arms!r}, apart={run.index})\nfound.sql({answer.sql!r})"
 
@@ -164,7 +164,7 @@ def command_of(view: View, run: Run) -> str:
 
 
 def prompt(view: View, run: Run) -> str:
-    """Write the prompt's tokens, each a link to what is predicted after it, with the probability of that."""
+    """Write the tokens of the prompt, each a link to the prediction after it, with the probability of that prediction."""
     tokens = [{**row, "is_asked": row["index"] == run.index} for row in run.read_rows("positions").filter(arm_id=0).iter_rows(named=True)]
 
     def href(row: lens.Row) -> str:
@@ -175,7 +175,7 @@ def prompt(view: View, run: Run) -> str:
 
 
 def list_switches(view: View) -> str:
-    """List what is switched, each with a link that leaves it as it is."""
+    """List the switched components, each with a link that removes its switch."""
     if not view.off:
         return '<div class="lens">Nothing is switched. Beside each neuron and head below stand links that do.</div>'
     each = [f"{lens.link_html(switch, hrefs.of_component(where(switch)))} {to_switch(view, where(switch), None, 'as is')}" for switch in view.off]
@@ -187,7 +187,7 @@ def where(switch: str) -> Neuron | Head:
 
 
 def switches(view: View, component: Neuron | Head) -> str:
-    """Build links that switch a neuron or head to 0, as is, or stronger; the one that holds is no link."""
+    """Build links that set a neuron or head to 0, leave it as it is, or make it stronger; the present state is no link."""
     own = next((switch.upper() for switch in view.off if address.address_of(switch) == str(component)), None)
     strong, form = STRONGER[type(component)]
     states = [("0", "", own in (str(component), f"{component}=0")), ("as is", None, own is None), (strong, form, own == f"{component}{form}".upper())]

@@ -1,4 +1,4 @@
-"""The panels of a prediction, the answer first; of two sources, a prompt as it is and switched, side by side."""
+"""Panels of a prediction, the answer first. Two sources, a prompt as it is and switched, are shown side by side."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -16,13 +16,13 @@ from ui.prediction.source import Source, lacks
 from ui.tray import drawings
 
 LEAST_WIDTH, MOST_WIDTH = 48, 1024
-"""Tokens of the text on each side."""
+"""Fewest and most tokens of the text shown on each side."""
 
 SIDES = ("As it is", "Switched")
 
 
 def show(sources: Sequence[Source], switches: Switches) -> None:
-    """Show the panels of a prediction. sources: one, or a prompt as it is and switched."""
+    """Show the panels of a prediction. sources: one, or two for a prompt as it is and switched."""
     base, view = sources[0], sources[0].view
     traces = [source.ask_at_position("prediction_trace") for source in sources]
     n_layers = 1 + int(traces[0].frame["layer"].max())  # type: ignore[arg-type]
@@ -52,7 +52,7 @@ def show(sources: Sequence[Source], switches: Switches) -> None:
 
 
 def lay_out_sources(sources: Sequence[Source], traces: Sequence[data.Answer]) -> Iterator[tuple[Source, data.Answer]]:
-    """Yield each source and its trace in a column of its own, which says what it is where there are two."""
+    """Yield each source and its trace in a column of its own, under a heading if there are two."""
     columns: Sequence[DeltaGenerator] = st.columns(len(sources)) if len(sources) > 1 else [st.container()]
     for source, trace, column, side in zip(sources, traces, columns, SIDES, strict=False):
         with column:
@@ -95,7 +95,7 @@ def panel(source: Source, head: Head) -> None:
 
 
 def sentence(rows: pl.DataFrame, head: str) -> str:
-    """Describe which token brings most."""
+    """Describe how much a head adds to the prediction, and from which token it moves most."""
     first, total = rows.row(0, named=True), rows["final_logit"].sum()
     back = "the position itself" if first["distance"] == 0 else f"{first['distance']} back"
     return (
@@ -114,7 +114,10 @@ def tokens_with_shares(source: Source, listed: pl.DataFrame) -> list[dict[str, A
 
 
 def to_position(source: Source, row: lens.Row) -> str | None:
-    """Find where a token leads: a traced position to its own prediction, a token of a live prompt to the prediction after it; None if nowhere."""
+    """Find the address that a token leads to; None if it leads nowhere.
+
+    A traced position leads to its own prediction, a token of a live prompt to the prediction after it.
+    """
     if source.is_live:
         return hrefs.of_view(source.view.with_changes(index=row["index"]))
     return hrefs.of_position(row["position_id"]) if row["is_traced"] and not row["is_asked"] else None

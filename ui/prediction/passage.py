@@ -1,4 +1,4 @@
-"""The text of a prediction: what was read, how surprising it was, and what stands in the same state elsewhere."""
+"""The text of a prediction: what the model had read, how surprising it was, and where else the model is in a similar state."""
 
 from functools import partial
 from math import exp
@@ -19,11 +19,11 @@ from ui.tray import drawings
 N_NEIGHBOURS = 10
 
 MOST_SURPRISE = 12.0
-"""Nats that have the full shade: one in 160,000."""
+"""Surprisal in nats that has the full shade: a probability of one in 160,000."""
 
 
 def context(source: Source, last: dict[str, Any]) -> None:
-    """Show the text about the position, its traced positions links, and what came of this one; `last` is the last row of its trace."""
+    """Show the text around the position, with links at traced positions, and the outcome at this one. `last`: the last row of its trace."""
     around = source.ask("position_tokens", at_position=source.position)
     place = source.ask("token_context", position_ids=[source.position]).frame.row(0, named=True)
     st.html(lens.passage(around.frame.iter_rows(named=True), lambda row: to_position(source, row)))
@@ -36,7 +36,7 @@ def context(source: Source, last: dict[str, Any]) -> None:
 
 
 def prompt_of(around: pl.DataFrame) -> str:
-    """Join the text up to the position, as far as it is shown."""
+    """Join the text up to the position, as far as it is shown, into a prompt of at most MOST_PROMPT characters."""
     return "".join(around.filter(pl.col("position_id") <= around.filter("is_asked")["position_id"].item())["token"])[-MOST_PROMPT:]
 
 
@@ -87,13 +87,13 @@ def show_similar_states(source: Source, layer: int, site: str = "resid_post") ->
 
 
 def agreement(rows: pl.DataFrame) -> str:
-    """Describe how many of the nearest predict the token that most of them predict."""
+    """Describe how many of the nearest positions predict the token that is most common among their predictions."""
     most = rows["final_token"].value_counts(sort=True).row(0)
     return f"{most[1]} of the {rows.height} nearest predict the same token." if most[1] > 1 else f"The {rows.height} nearest predict as many tokens."
 
 
 def show_neighbours(source: Source) -> None:
-    """Show neighbours in a datastore, where a retrieval looked for them."""
+    """Show neighbours in a datastore, if a retrieval has looked for them."""
     if source.is_live:
         return
     try:

@@ -1,6 +1,6 @@
-"""The Prediction room: what an address asks for, put together of panels that are the same for a corpus and for a live prompt.
+"""The Prediction room: the prediction that an address asks for, in panels that are the same for a corpus and for a live prompt.
 
-Where it asks for none, the traced positions are listed, to choose one from.
+If the address asks for none, the traced positions are listed, to choose one from.
 """
 
 import streamlit as st
@@ -11,7 +11,7 @@ from ui.prediction.address import View
 from ui.prediction.source import of_corpus
 
 N_LISTED = 500
-"""Traced positions in the list."""
+"""Most traced positions in the list."""
 
 HEADS = ["Text", "Predicts", "Probability", "Goes on with", "Rank", "Document"]
 
@@ -35,7 +35,7 @@ def show() -> None:
 
 
 def ask_for_another(view: View) -> None:
-    """Show fields for a position and for a prompt; what is sent from them becomes the address."""
+    """Show fields for a position and for a prompt; the one that is sent becomes the address."""
     with st.form("another", border=False):
         left, right, sent = st.columns([1, 4, 1], vertical_alignment="bottom")
         position = left.text_input("Position", "" if view.position is None else str(view.position), placeholder="position_id", max_chars=15)
@@ -49,7 +49,7 @@ def ask_for_another(view: View) -> None:
 
 
 def go_to_view(parameters: dict[str, str]) -> None:
-    """Go to another view of this room; what else the address says, such as the atlas it is of, stays."""
+    """Go to another view of this room. Other parameters of the address, such as the atlas, stay."""
     kept = {name: value for name, value in st.query_params.to_dict().items() if name not in OF_VIEW}
     st.query_params.from_dict(kept | parameters)
     st.rerun()
@@ -73,7 +73,7 @@ def list_positions() -> None:
 
 
 def line(row: dict[str, object]) -> list[str]:
-    """Build the cells of a position, its text the link."""
+    """Build the cells of a position, whose text is the link."""
     tokens, kinds = [str(row["text_before"])[-60:], str(row["token"])], ["", "asked"]
     text = lens.write_running_text(tokens, [lens.piece(token, kind, None) for token, kind in zip(tokens, kinds, strict=True)], kinds)
     follows = row["next_token"] is not None

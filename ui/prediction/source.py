@@ -1,4 +1,4 @@
-"""Where a prediction is from: the questions that answer for it, and how its rows are taken away. The same for a corpus and for a live prompt."""
+"""Source of a prediction: asks its questions and exports its rows, in the same way for a corpus and for a live prompt."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,8 +14,11 @@ from ui.tray import figures
 
 @dataclass(frozen=True)
 class Source:
-    """A position_id, below 0 of a live prompt. ask, take_away: as data.ask and blocks.take_away; reading: rows of the passage with columns token, is_asked and
-    surprisal. key: before those of widgets."""
+    """A view and its position, with the functions that answer for them.
+
+    position: a position_id, below 0 for a live prompt. ask, take_away: as data.ask and blocks.take_away. reading: gives rows of the passage with columns token,
+    is_asked and surprisal. key: prefix of the keys of widgets.
+    """
 
     view: View
     position: int
@@ -37,7 +40,7 @@ class Source:
         self.take_away(answer, f"{self.key}{key}", chart)
 
     def show_html(self, html: str, answer: data.Answer, key: str, chart: charts.AnyChart | None = None, drawn: figures.Made | None = None) -> None:
-        """Show HTML, and beneath it how to take its rows away, with a chart of them for files if there is one. `drawn`: the same as a drawing."""
+        """Show HTML, and beneath it ways to export its rows, with a chart of them for files if there is one. `drawn`: the same as a drawing."""
         st.html(html)
         self.take_away(answer, f"{self.key}{key}", chart, drawn)
 
@@ -47,5 +50,5 @@ def of_corpus(view: View, position: int) -> Source:
 
 
 def lacks(what: str, run: str) -> None:
-    """Show that a pass is not in the atlas, and the command that fills it."""
+    """Show that a pass is not in the atlas, and the command that runs it."""
     blocks.explain_empty(what, command(run, "NAME.duckdb"))

@@ -1,4 +1,4 @@
-"""Prompts that were run, few at a time and bounded, and what may be run: a link alone starts nothing."""
+"""Runs of live prompts, few at a time and bounded, and which prompts may run: a link alone starts nothing."""
 
 import os
 import threading
@@ -22,20 +22,20 @@ from ui.prediction.address import View, short_form
 from ui.snapshot import Snapshot
 
 MOST_KEPT = 4
-"""Runs that a server keeps for its visitors."""
+"""Most runs that a server keeps for its visitors."""
 
 MOST_ANSWERS, MOST_ALLOWED = 64, 16
-"""Answers kept of a run; prompts that a visitor may have run by links."""
+"""Most answers kept of a run, and most prompts that links may run for a visitor."""
 
 PATIENCE = 300.0
-"""Seconds that a visitor waits at most, the line and the weights included."""
+"""Most seconds that a visitor waits, the queue and the loading of weights included."""
 
 Progress = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
 class Key:
-    """What a run is of."""
+    """Identity of a run."""
 
     snapshot: Snapshot
     prompt: str
@@ -44,14 +44,14 @@ class Key:
 
 
 class Run:
-    """A prompt's tables beside those of an atlas, asked by one visitor at a time. index: of the token asked about, from 0."""
+    """Tables of a prompt beside those of an atlas, read by one visitor at a time. index: number of the token in question, from 0."""
 
     def __init__(self, atlas: Atlas, trace: LiveTrace, index: int) -> None:
         self.atlas, self.trace, self.index = atlas, trace, index
         self.lock, self.answers = threading.Lock(), OrderedDict[str, pl.DataFrame]()
 
     def read_rows(self, what: str, *args: object, **arguments: object) -> pl.DataFrame:
-        """Read rows of what the trace tells: positions, compare, leading, or of a question where `what` is ask."""
+        """Read rows from the trace's member `what`: positions, compare, leading_tokens, or ask, which answers a question."""
         key = repr((what, args, sorted(arguments.items())))
         with self.lock:
             if key not in self.answers:
@@ -63,13 +63,13 @@ class Run:
 
 
 class RunCache:
-    """The last few runs. One that is let go of is closed when the last visitor who looks at it is done."""
+    """Cache of the last few runs. A run dropped from it is closed once the last visitor who is looking at it has finished."""
 
     def __init__(self) -> None:
         self.runs, self.lock = OrderedDict[Key, Run](), threading.Lock()
 
     def get(self, key: Key, atlas: Atlas) -> Run | None:
-        """Get a run; None too where the atlas has been closed and opened anew since: its cursors went with it."""
+        """Get a run; None if there is none, or if the atlas has been closed and reopened since, which closed the run's cursors too."""
         with self.lock:
             if key in self.runs and self.runs[key].atlas is not atlas:
                 del self.runs[key]
@@ -94,13 +94,13 @@ def key_of(view: View) -> Key:
 
 
 def allow(prompt: str) -> None:
-    """Allow a prompt to run: the visitor has pressed Run. It runs under the switches of links too, as long as the visit lasts."""
+    """Allow a prompt to run, since the visitor has pressed Run. For the rest of the visit, links may run it too, with their switches."""
     allowed = [known for known in st.session_state.get("prompts_allowed", []) if known != prompt]
     st.session_state.update(prompts_allowed=[*allowed, prompt][-MOST_ALLOWED:], prompt_stopped=None)
 
 
 def stop(key: Key, fault: str | None = None) -> None:
-    """Stop a run until Run is pressed again. fault: why it ended, if that was no wish of the visitor's."""
+    """Stop a run until Run is pressed again. fault: the reason why it ended, None if the visitor cancelled it."""
     st.session_state["prompt_stopped"] = (key, fault)
 
 
@@ -114,14 +114,14 @@ def fault_of(key: Key) -> str | None:
 
 
 def explain_no_model() -> str | None:
-    """Explain why no model can be asked here; None if one can."""
+    """Explain why no model can be run here; None if one can."""
     if os.environ.get(ADDRESS) or all(find_spec(name) for name in ("ingest", "torch")):
         return None
     return "A prompt of your own needs the model, and what runs it is not installed where these pages are served:"
 
 
 def run(key: Key, progress: Progress) -> Run:
-    """Ask the model process, which is started if there is none. Raises AtlasError for what it refuses, and after PATIENCE seconds."""
+    """Run a prompt in the model process, which is started if there is none. Raises AtlasError for what it refuses, and after PATIENCE seconds."""
     end = time.monotonic() + PATIENCE
 
     def report_until_timeout(said: dict[str, Any]) -> None:

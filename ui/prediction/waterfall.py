@@ -1,4 +1,4 @@
-"""What made a token, as a waterfall: parts that sum to its logit. Pure: rows of the questions in, steps, a sentence and HTML out."""
+"""Waterfall of a token: the parts that sum to its logit. Pure: rows of the questions in; steps, a sentence and HTML out."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ Row = Mapping[str, Any]
 
 NAMES = {"token": "token embedding", "position": "position embedding", "constant": "constant of the output head", "residual": "residue of rounding"}
 OF_LAYER = {"attention_bias": "attention bias", "ffn": "FFN", "ffn_bias": "FFN bias"}
-"""Kind of part → its name, behind its layer where it is of one."""
+"""Kind of part → its name, which in OF_LAYER follows the name of its layer."""
 
 N_NAMED = 3
-"""Parts that the sentence names."""
+"""Most parts that the sentence names in each direction."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """What a part adds, and what all up to it sum to before and after, logits. layer, head: where it is of one."""
+    """A part of a sum: the amount that it adds, and the sum before and after it, in logits. layer, head: those of the part, None if it has none."""
 
     name: str
     kind: str
@@ -42,12 +42,12 @@ def name_of(row: Row) -> str:
 
 
 def of_parts(parts: Iterable[Row], mean_logit: float) -> list[Step]:
-    """Stack rows of the question prediction_parts, from the mean logit of the vocabulary, which says nothing of a token, to the token's own."""
+    """Stack rows of the question prediction_parts, from the mean logit of the vocabulary, which says nothing about a token, to the token's own logit."""
     return stack_steps([{"kind": "mean", "layer": None, "head": None, "amount": mean_logit, "name": "mean of all logits"}, *amounts(parts, "centred_logit")])
 
 
 def of_difference(parts: Iterable[Row]) -> list[Step]:
-    """Stack rows of the question prediction_difference, from 0 to the difference of both logits."""
+    """Stack rows of the question prediction_difference, from 0 to the difference of the two logits."""
     return stack_steps(amounts(parts, "difference"))
 
 
@@ -69,7 +69,7 @@ def frame(steps: Sequence[Step]) -> pl.DataFrame:
 
 
 def sentence(steps: Sequence[Step], what: str) -> str:
-    """Describe what lifts and what lowers most, and what all others come to. what: what the steps sum to, 'the logit of ␣a'."""
+    """Describe which parts lift and lower the sum most, and what all others add together. what: name of the sum, such as 'The logit of ␣a'."""
     parts = [s for s in steps if s.kind not in ("mean", "rest", "residual")]
     up, down = ([s for s in parts if s.amount * sign > 0][:N_NAMED] for sign in (1, -1))
     said = [f"{what} is {number(steps[-1].after)}"] if steps else []
@@ -81,7 +81,7 @@ def sentence(steps: Sequence[Step], what: str) -> str:
 def html(steps: Sequence[Step], total: str, stored: float, href: Callable[[Step], str | None], controls: Callable[[Step], str] = lambda _: "") -> str:
     """Build a table whose rows are parts, each a link, with a bar from the sum before it to the sum after it.
 
-    stored: the model's own; total: what it is of.
+    total: name of the sum; stored: the model's own value of it.
     """
     low, high = min(0.0, *(s.after for s in steps)), max(0.0, *(s.after for s in steps))
     wide = high - low or 1.0
@@ -99,7 +99,7 @@ def line(step: Step, href: str | None, control: str, left: float, width: float) 
 
 
 def format_signed(value: float) -> str:
-    """Format a number with its sign, a true minus; what rounding leaves over in powers of ten."""
+    """Format a number with its sign and a true minus; a number too small for three decimals, such as the residue of rounding, as a power of ten."""
     text = f"{value:+.3f}" if abs(value) >= 0.0005 or value == 0 else f"{value:+.0e}"
     return text.replace("-", "−")
 

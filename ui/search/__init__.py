@@ -1,1 +1,1 @@
-"""Parts of the room where components, positions and texts are found."""
+"""Parts of the Search room, which finds components, positions and texts."""

@@ -1,5 +1,6 @@
-"""What was typed into the one box, and what it finds, in groups: the component, the position, who writes a token, whom it triggers, whom it follows, and
-whose texts have the words.
+"""Results of the search box: the component or position that was typed, or neurons in groups.
+
+The groups are neurons whose value promotes the token, neurons whose triggers end in it or are followed by it, and neurons whose texts have the words.
 """
 
 import re
@@ -21,12 +22,12 @@ from ui.search.ways import NO_SWEEP
 from ui.tray import collecting
 
 LONGEST = 200
-"""Characters looked for."""
+"""Most characters of a search."""
 
 
 @dataclass(frozen=True)
 class SearchInput:
-    """What the box may mean: at once a component, a position, and always text."""
+    """Possible meanings of the typed text: a component, a position, and always text, several of them at once."""
 
     component: Neuron | Head | None
     position: int | None
@@ -34,7 +35,7 @@ class SearchInput:
 
 
 def parse(typed: str) -> SearchInput:
-    """Parse what was typed: 'L20N100' is a neuron, '136' a position and a token. Text keeps its spaces only where nothing else is typed."""
+    """Parse what was typed: 'L20N100' is a neuron, '136' a position and a token. Text keeps its outer spaces only if it consists of nothing else."""
     text = (typed.strip() or typed)[:LONGEST]
     try:
         component = parse_address(text)
@@ -46,12 +47,16 @@ def parse(typed: str) -> SearchInput:
 OF_TAIL = "{n_triggers} of the {n_kept} {tail}"
 
 SHOWN, LOOKED = 8, 60
-"""Neurons of a group, and rows that these are taken from: a neuron may have one for each tail."""
+"""Most neurons shown of a group, and most rows that they are taken from: a neuron may have one row for each tail."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """A heading about the word, the question that fills it, the way of search that has all of it, what is said of a row, and what of the text is the match."""
+    """A group of results.
+
+    heading: text before the word. question: finds the neurons. way: the single search that lists all of them. why: template of the reason why a row was found.
+    match: the part of the text that matches.
+    """
 
     heading: str
     question: str
@@ -70,18 +75,18 @@ GROUPS = (
 
 @dataclass(frozen=True)
 class Hit:
-    """Why a neuron is found, and the trigger that matched; None where the match is its value's."""
+    """The reason why a neuron was found, and the position of the trigger that matched; None if its value matched."""
 
     why: str
     position_id: int | None
 
 
 Found = dict[Neuron, Hit]
-"""Neurons in the order of the question."""
+"""Neurons that were found, in the order of the question."""
 
 
 def answer(typed: str) -> None:
-    """Show all that the words may mean."""
+    """Show the results for all possible meanings of the typed text."""
     asked = parse(typed)
     if asked.component:
         component(asked.component)
@@ -91,7 +96,7 @@ def answer(typed: str) -> None:
 
 
 def component(where: Neuron | Head) -> None:
-    """Show a link to a component, a neuron at a glance; where it does not exist, that is said."""
+    """Show a link to a component, with a preview of a neuron; or a message that this model does not have it."""
     model = data.model()
     n = model["n_heads"] if isinstance(where, Head) else model["d_ffn"]
     st.header("Address", anchor=False)
@@ -106,7 +111,7 @@ def component(where: Neuron | Head) -> None:
 
 
 def position(number: int) -> bool:
-    """Show a link to a position and tell whether it is traced; if it is not, show the nearest that are."""
+    """Show a link to a position and return whether it is traced; if it is not, show the nearest positions that are."""
     st.header("Position", anchor=False)
     try:
         last = data.ask("prediction_trace", position_id=number).frame.row(-1, named=True)
@@ -119,7 +124,7 @@ def position(number: int) -> bool:
 
 
 def words(text: str, elsewhere: Sequence[str]) -> None:
-    """Show the groups, each as soon as it is found; of an empty one, where else the words are. `elsewhere`: headings above these that have them."""
+    """Show the groups, each as soon as it is found; for an empty group, name those with results. `elsewhere`: headings above that have results."""
     known = [group for group in GROUPS if not missing_run(data.atlas().con, question(group.question).sql)]
     if len(known) < len(GROUPS):
         blocks.explain_empty(*NO_SWEEP)
@@ -140,7 +145,7 @@ def words(text: str, elsewhere: Sequence[str]) -> None:
 
 
 def head(group: Group, text: str) -> None:
-    """Show the heading of a group, with the word; without its leading space, since tokens are looked for with and without it."""
+    """Show the heading of a group with the word, without its outer spaces, since tokens are looked for with and without a leading space."""
     frame.show_heading(f"{group.heading} {visible_text(text.strip(' ') or text)}", 2)
 
 
@@ -156,7 +161,7 @@ def show_group(group: Group, found: Found | AtlasError, text: str) -> None:
 
 
 def find_neurons(group: Group, text: str) -> Found | AtlasError:
-    """Find the neurons of a group, or why there can be none."""
+    """Find the neurons of a group, or the error if its question cannot be asked."""
     term = "words" if group.question == "neurons_with_words" else "token"
     try:
         answer = data.ask(group.question, **{term: text, "n": LOOKED})
@@ -166,7 +171,7 @@ def find_neurons(group: Group, text: str) -> Found | AtlasError:
 
 
 def reasons(group: Group, answer: data.Answer) -> Iterator[tuple[Neuron, Hit]]:
-    """Yield each neuron once, with what its first row says of it."""
+    """Yield each neuron once, with the reason in its first row."""
     rows = answer.frame.unique(["layer", "neuron"], keep="first", maintain_order=True)
     for row in rows.iter_rows(named=True):
         said = {**row, "token": visible_text(row.get("token")), "tail": previews.TAILS.get(row.get("tail", ""))}
@@ -174,9 +179,9 @@ def reasons(group: Group, answer: data.Answer) -> Iterator[tuple[Neuron, Hit]]:
 
 
 def glances(found: Found, group: Group | None = None) -> dict[Neuron, dict[str, Any]]:
-    """Read neurons at a glance, asked for all at once.
+    """Read the previews of all neurons in one question.
 
-    Each has the text that matched, or, where its value is the match, the one that it promotes most at.
+    Each has the text that matched or, if its value matched, the text with its largest coefficient.
     """
     shown: dict[str, object] = {}
     if group is not None:

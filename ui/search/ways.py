@@ -1,4 +1,4 @@
-"""Ways to search one at a time: what is looked for, and what was found, a page at a time."""
+"""Single searches: the form of each, and its results, a page at a time."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ from ui.data import Answer
 from ui.snapshot import Snapshot
 
 ROWS, ALL = 50, 1_000_000_000
-"""Rows of a page; more rows than any answer has."""
+"""Rows of a page, and a number above the rows of any answer."""
 
 BY = {
     "promoted token": ("neurons_promoting", "Token that the value promotes", "No value has this token among those that it promotes most."),
@@ -29,10 +29,10 @@ BY = {
     "token after": ("neurons_triggered_before", "Token that follows the key's triggers", "No key has a trigger that this token follows."),
     "words": ("neurons_with_words", "Words in the texts of the key's triggers", "No key has a trigger with these words."),
 }
-"""What is looked for → its question, what to type, and what is said if there is none."""
+"""Kind of search → its question, the label of its field, and the note if nothing is found."""
 
 RANGES, DENSITY = "ranges", "density"
-"""The other ways: by the neurons' own numbers, and by how often their keys fire."""
+"""The other kinds of search: by the neurons' own numbers, and by how often their keys fire."""
 
 TAILS = {"both": None, "largest": "max", "smallest": "min"}
 
@@ -49,7 +49,7 @@ NO_SWEEP = "No text has been swept yet, and only a sweep finds the triggers of k
 
 
 def search() -> None:
-    """Show widgets for what is looked for, all kept in the address, and what was found."""
+    """Show the widgets of a search, all kept in the address, and its results."""
     by = address_widgets.ask_word("Search by", "by", [*BY, DENSITY, RANGES])
     if by == RANGES:
         show(by_ranges(), "No neuron lies within these ranges.")
@@ -61,7 +61,7 @@ def search() -> None:
 
 
 def by_text(by: str) -> Answer | None:
-    """Ask for what is looked for: the question with its arguments, and no rows yet; None if there is nothing to ask."""
+    """Ask for the text of a search. Return its question with the arguments, and no rows yet; None if there is nothing to ask."""
     name, label, _ = BY[by]
     q = question(name)
     term, *others = (p.name for p in q.parameters)
@@ -83,7 +83,7 @@ def by_text(by: str) -> Answer | None:
 
 
 def by_density() -> Answer | None:
-    """Ask for how often keys fire: the question with its arguments, and no rows yet; None if nothing tells how often they do."""
+    """Ask how often keys are to fire. Return the question with its arguments, and no rows yet; None if the atlas does not know how often they do."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         density, corpus = address_widgets.ask_word("Keys that are", "density", DENSITIES, "rare"), address_widgets.ask_corpus()
     q = question("neurons_by_density")
@@ -96,7 +96,7 @@ def by_density() -> Answer | None:
 
 
 def by_ranges() -> Answer:
-    """Ask for ranges of numbers: the statement, and no rows yet."""
+    """Ask for ranges of numbers. Return their statement, and no rows yet."""
     columns = address_widgets.ask_words("Numbers within a range", "columns", list(COLUMNS), placeholder="Any number of a neuron")
     ranges = {column: ends(column) for column in columns}
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -126,7 +126,7 @@ def read_rows(snapshot: Snapshot, sql: str) -> pl.DataFrame:
 
 
 def of_collection(everything: Answer) -> Answer:
-    """Keep what is in the collection that the address names, all if it names none; offer a widget to choose one where there are any."""
+    """Narrow an answer to the collection that the address names, if it names one. A widget to choose one is shown if there are any."""
     names = data.collections().frame["name"].to_list()
     if not names and not st.query_params.get("collection"):
         return everything
@@ -135,7 +135,7 @@ def of_collection(everything: Answer) -> Answer:
 
 
 def show(everything: Answer, note: str) -> None:
-    """Show a page of what a statement finds; `note` if that is nothing."""
+    """Show a page of the rows that a statement finds; `note` if it finds none."""
     everything, snapshot = of_collection(everything), data.current_snapshot()
     n = count_results(snapshot, everything.sql)
     begin_anew(everything.sql)
@@ -148,7 +148,7 @@ def show(everything: Answer, note: str) -> None:
 
 
 def begin_anew(sql: str) -> None:
-    """Begin at the first page, if something else is looked for than before."""
+    """Go back to the first page if the search has changed."""
     if st.session_state.get("searched", sql) != sql and "results" in st.session_state:
         st.session_state["results"] = 1
     st.session_state["searched"] = sql

@@ -1,1 +1,1 @@
-"""What readers put aside: collections of components, positions and tokens, and figures for a paper."""
+"""Items that readers put aside: collections of components, positions and tokens, and figures for a paper."""

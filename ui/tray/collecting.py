@@ -1,4 +1,4 @@
-"""Rows into a collection: what any list offers, with a tick for each row."""
+"""Rows into a collection: a form that any list offers, with a tick box for each row."""
 
 from collections.abc import Callable
 
@@ -11,13 +11,13 @@ from schema.errors import AtlasError
 from ui import data
 
 MOST_TICKED = 200
-"""Rows with a tick each; of more, all are added."""
+"""Most rows that have a tick box each; of a longer list, all rows are added."""
 
 Offered = list[Member]
 
 
 def find_members(rows: pl.DataFrame) -> Offered:
-    """Find what rows are of; nothing where they name nothing that can be collected."""
+    """Find the things that rows name; an empty list if they name nothing that can be collected."""
     try:
         return in_rows(rows)
     except AtlasError:
@@ -25,14 +25,14 @@ def find_members(rows: pl.DataFrame) -> Offered:
 
 
 def offer(rows: pl.DataFrame, key: str) -> None:
-    """Offer a button that opens a form: the rows, each with a tick, and the collection they go to. Nothing is offered for rows that are of nothing."""
+    """Offer a button that opens a form: the rows, each with a tick box, and their collection. Rows that name nothing to collect have no button."""
     things = find_members(rows)
     if things and st.button("Add to collection…", icon=":material/bookmark_add:", key=f"{key}-collect"):
         collect(things, key)
 
 
 def offer_all(ask: Callable[[], pl.DataFrame], key: str) -> None:
-    """Offer a button, as offer does, for rows that are not shown, and that are asked for when it is pressed."""
+    """Offer a button, as offer does, for rows that are not shown, and that are read when it is pressed."""
     if st.button("Add all to collection…", icon=":material/bookmark_add:", key=f"{key}-collect-all"):
         collect(find_members(ask()), key)
 
@@ -60,14 +60,14 @@ def form(things: Offered, key: str) -> None:
 
 
 def ticks(things: Offered, key: str) -> Offered:
-    """Show the rows with a tick each, all ticked at first; return those that are ticked."""
+    """Show the rows with a tick box each, all ticked at first; return the rows that are ticked."""
     rows = pl.DataFrame({"add": [True] * len(things), "what": [str(thing) for thing in things]})
     edited = st.data_editor(rows, key=f"{key}-ticks", hide_index=True, disabled=["what"], height=min(36 * (len(things) + 1), 260), width="stretch")
     return [thing for thing, is_in in zip(things, edited["add"], strict=True) if is_in]
 
 
 def keep(things: Offered, name: str, by: str, note: str) -> None:
-    """Add them, and say so; what is wrong is said where it stands."""
+    """Add the things to a collection and report how many; show an error in the place of the report."""
     a = data.atlas()
     try:
         n, n_there = keeping.add(a.con, a.path, name, things, by=by, note=note)

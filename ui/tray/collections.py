@@ -1,4 +1,4 @@
-"""The panel of collections: which there are, and what is in one, each a link."""
+"""Panel of collections: a list of all, and the members of one, each a link."""
 
 from html import escape
 
@@ -32,7 +32,7 @@ def page() -> None:
 
 
 def line(row: dict[str, object]) -> str:
-    """Write a collection as a link, with what it is of."""
+    """Write a collection as a link, with its size, its note, its maker and the time of its last change."""
     said = f"{row['n_members']:,} · {row['note'] or '–'} · {row['made_by']}, {row['changed_at']}"
     name = str(row["name"])
     return f"<div>{links.anchor(collection_link(name), f'<bdi>{escape(name)}</bdi>')} <bdi>{escape(blocks.cut_cell(said))}</bdi></div>"
@@ -44,7 +44,7 @@ def collection_link(name: str) -> Link:
 
 
 def show_collection(name: str) -> None:
-    """Show what is in a collection. Raises AtlasError if there is none of that name."""
+    """Show the members of a collection. Raises AtlasError if there is none of that name."""
     st.html(links.anchor(links.evidence("collections"), "All collections"))
     require_small(data.atlas().con, name)
     found = data.ask("in_collection", collection=name)

@@ -15,7 +15,7 @@ def triggers(rows: pl.DataFrame, largest: float) -> tuple[str, str]:
 
 
 def reading(rows: pl.DataFrame, largest: float) -> tuple[str, str]:
-    """Draw rows of reading: each token of a passage on the shade of its surprisal, in nats."""
+    """Draw rows of reading: each token of a passage, shaded by its surprisal in nats."""
     text = Text(tuple(rows["token"]), tuple(rows["surprisal"]), rows.height)
     return strips_svg([text], largest=largest), strips_latex([text], largest=largest)
 

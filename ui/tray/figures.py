@@ -11,15 +11,15 @@ from ui import data, links
 from ui.data import Answer
 
 MOST = 50
-"""Figures that a tray holds."""
+"""Most figures that a tray holds."""
 
 Made = Callable[[], tuple[str, str]]
-"""Draws it: SVG, and LaTeX of its own or ''."""
+"""Function that draws a view: SVG, and LaTeX of its own or ''."""
 
 
 @dataclass
 class TrayFigure:
-    """A figure in the tray. `id` tells it from others, so that adding twice is once."""
+    """A figure in the tray. `id` identifies its view, so that a view is added only once."""
 
     id: str
     drawing: Drawing
@@ -32,7 +32,7 @@ def tray() -> list[TrayFigure]:
 
 @st.fragment
 def offer(answer: Answer, key: str, made: Made) -> None:
-    """Offer a button that puts a view into the tray, or a link to the tray if it is there."""
+    """Offer a button that puts a view into the tray, or a link to the tray if the view is there."""
     own = hashlib.sha256(f"{key} {answer.sql} {data.current_snapshot().path}".encode()).hexdigest()[:16]
     if any(kept.id == own for kept in tray()):
         st.html(links.anchor(links.evidence("figures"), f"In the figure tray ({len(tray())})"))
@@ -95,6 +95,6 @@ def remove(i: int) -> None:
 
 
 def move(i: int) -> None:
-    """Move a figure before the one that stands before it."""
+    """Swap a figure with the one before it."""
     kept = tray()
     kept[i - 1 : i + 1] = kept[i - 1 : i + 1][::-1]

@@ -1,8 +1,8 @@
-"""What people say of keys and values: sheets to fill in, their rules, and the file beside the atlas that keeps them.
+"""Annotations of keys and values by people: sheets to fill in, the rules for them, and the file beside the atlas that stores them.
 
 Geva et al. 2021, section 3, had people find patterns in the texts that trigger a key; Geva et al. 2022, section 4, concepts in the tokens that a
-value promotes. A sheet goes out (sheet.py), comes back (reading.py), is held against the papers' rules (checking.py) and is kept (keeping.py);
-mining.py proposes patterns, which are never counted as a person's.
+value promotes. A sheet is written (sheet.py), read once it is filled in (reading.py), checked against the papers' rules (checking.py) and stored
+(keeping.py); mining.py proposes patterns, which are never counted as a person's.
 """
 
 from pathlib import Path

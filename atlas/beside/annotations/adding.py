@@ -1,4 +1,4 @@
-"""One pattern at a time, as a form gives it, under the rules that sheets are under."""
+"""Patterns added one at a time, as a form sends them, under the same rules as sheets."""
 
 from pathlib import Path
 
@@ -16,10 +16,10 @@ RANKS = "SELECT i.rank, coalesce(i.position_id, i.token_id) FROM annotations.ann
 
 
 def add(con: duckdb.DuckDBPyConnection, path: Path, address: Address, annotator: str, pattern: Pattern | None) -> int:
-    """Keep what `annotator` found at one address beside what she found there before; None is a look that found nothing.
+    """Store a pattern that `annotator` found at one address beside her earlier ones; `pattern` None means that she looked and found nothing.
 
     `con` has the atlas at `path` open. Returns how many patterns of hers the address now has.
-    Raises AtlasError for what breaks the papers' rules, and where she was shown other texts before.
+    Raises AtlasError if the pattern breaks the papers' rules, or if she was shown other texts before.
     """
     annotator = kept_name(con, annotator)
     items = read_shown_items(con, [address]).get(address, ())
@@ -44,7 +44,7 @@ def add(con: duckdb.DuckDBPyConnection, path: Path, address: Address, annotator:
 
 
 def check(address: Address, pattern: Pattern, items: tuple[ShownItem, ...]) -> None:
-    """Raise AtlasError unless the pattern has a kind of its subject, a description, and explains enough of what is shown."""
+    """Raise AtlasError unless the pattern has a kind of its subject and a description, and explains enough of the items shown."""
     subject = SUBJECTS[address.subject]
     things = "texts" if address.subject == "key" else "tokens"
     if pattern.kind not in subject.kinds:

@@ -1,4 +1,4 @@
-"""A filled-in sheet against the atlas and the papers' rules: annotations, or what is wrong in which row."""
+"""Checks of a filled-in sheet against the atlas and the papers' rules: the result is annotations, or the faults of each row."""
 
 import re
 from collections import defaultdict
@@ -14,20 +14,20 @@ from schema.errors import AtlasError
 
 NUMBERS = ("layer", "item", "rank", "id")
 DIGITS = {"layer": 9, "item": 9, "corpus": 9, "rank": 9, "id": 18}
-"""Column → the most digits of a number there: those of DuckDB's INTEGER, and of BIGINT."""
+"""Column → the maximum digits of its numbers: those of DuckDB's INTEGER, or BIGINT for `id`."""
 LONGEST_SHOWN = 40
-"""Characters of a cell that is refused."""
+"""Maximum characters of a refused cell that its message shows."""
 LONGEST_FAULT = 500
-"""Characters of what is said of a row."""
+"""Maximum characters of the message about a row."""
 BETWEEN = re.compile(r"(?:(?<=[\s,;.+/&])and(?=[\s,;.+/&])|[\s,;.+/&])+")
-"""What people put between letters."""
+"""Separators that people put between letters."""
 ROUNDED = re.compile(r"\d(?:[.,]\d+)?E\+\d\d", re.IGNORECASE)
-"""A position as Excel saves it where it stands as a number."""
+"""A position as Excel saves it if the cell holds it as a number."""
 
 
 @dataclass
 class Faults:
-    """What is wrong, by row number."""
+    """Faults of a sheet, each with its row number."""
 
     found: list[tuple[int, str]] = field(default_factory=list)
 
@@ -38,7 +38,7 @@ class Faults:
 
 @dataclass(frozen=True)
 class Entry:
-    """One row, its address and rank read; `id` is None where a spreadsheet has rounded it or it is empty: rank and text say what is meant."""
+    """One row with its address and rank parsed; `id` is None if it is empty or a spreadsheet has rounded it: rank and text then identify the item."""
 
     row: Row
     address: Address
@@ -47,7 +47,7 @@ class Entry:
 
 
 def blocks_by_address(rows: Iterable[Row], faults: Faults) -> dict[Address, list[Entry]]:
-    """Group the sheet's rows into blocks, in the order of the sheet. Rows whose subject or numbers make no sense are faults."""
+    """Group the sheet's rows into blocks, in the order of the sheet. Rows without a valid subject and valid numbers are added to `faults`."""
     blocks: dict[Address, list[Entry]] = defaultdict(list)
     for row in rows:
         entry = read_entry(row, faults)
@@ -76,7 +76,7 @@ def read_entry(row: Row, faults: Faults) -> Entry | None:
 
 
 def no_number(column: str, cell: str, most_digits: int) -> str | None:
-    """Explain why a cell is no number of its column; None if it is one."""
+    """Explain why a cell is not a valid number for its column; return None if it is."""
     is_whole = cell.isdecimal()
     if is_whole and len(cell) <= most_digits:
         return None
@@ -86,7 +86,7 @@ def no_number(column: str, cell: str, most_digits: int) -> str | None:
 
 
 def annotations(blocks: Mapping[Address, list[Entry]], atlas_items: Mapping[Address, tuple[ShownItem, ...]], faults: Faults) -> list[Annotation]:
-    """Turn blocks that were looked at into annotations; empty and faulty ones are left out. `atlas_items`: what the atlas shows at each address."""
+    """Turn filled-in blocks into annotations; empty and faulty blocks are left out. atlas_items: the items that the atlas shows at each address."""
     found = []
     for address, block in blocks.items():
         items = {item.rank: item for item in atlas_items.get(address, ())}
@@ -98,7 +98,7 @@ def annotations(blocks: Mapping[Address, list[Entry]], atlas_items: Mapping[Addr
 
 
 def check_block(address: Address, block: list[Entry], items: Mapping[int, ShownItem], faults: Faults) -> None:
-    """Check that every row of a block is one that the atlas shows, each once, and that none is missing; what is wrong is added to `faults`."""
+    """Check that a block has a row for every item that the atlas shows, each once, and no other rows; faults are added to `faults`."""
     if not items:
         faults.add(block[0].row, f"this atlas has no {address}")
         return
@@ -121,7 +121,7 @@ def is_filled_in(block: list[Entry]) -> bool:
 
 
 def patterns(address: Address, block: list[Entry], faults: Faults) -> tuple[Pattern, ...]:
-    """Read the patterns of a block, in the order of their letters; every rule that one of them breaks is a fault."""
+    """Read the patterns of a block, in the order of their letters; every rule that a pattern breaks is added to `faults`."""
     subject = SUBJECTS[address.subject]
     described = describe(address, block, faults)
     matches: dict[str, list[int]] = {letter: [] for letter in described}
@@ -141,7 +141,7 @@ def patterns(address: Address, block: list[Entry], faults: Faults) -> tuple[Patt
 
 
 def describe(address: Address, block: list[Entry], faults: Faults) -> dict[str, Entry]:
-    """Letter → the row that gives its kind and description."""
+    """Map each letter to the row that gives its kind and description; rows that break a rule are added to `faults`."""
     kinds = SUBJECTS[address.subject].kinds
     found: dict[str, Entry] = {}
     for entry in block:
@@ -178,7 +178,7 @@ MOST_SHOWN = 20
 
 
 def refusal(path: object, faults: Faults) -> AtlasError:
-    """Build one error for all faults, a line each, because a sheet is corrected as a whole."""
+    """Build one error for all faults, one line for each, because a sheet is corrected as a whole."""
     lines = [f"row {number}: {why}" for number, why in sorted(faults.found)]
     more = [f"and {len(lines) - MOST_SHOWN} more"] if len(lines) > MOST_SHOWN else []
     return AtlasError("\n  ".join([f"{path} was not loaded, and nothing has changed:", *lines[:MOST_SHOWN], *more]))

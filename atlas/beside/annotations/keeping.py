@@ -1,4 +1,4 @@
-"""Annotations as rows: put into the file beside the atlas, and read back."""
+"""Annotations as rows: written to the file beside the atlas, and read back."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ from atlas.cursors import fetch_rows
 from schema.open.change import insert_rows, next_id
 
 MINER = "miner"
-"""The annotator of what the program proposes; no person may be called so."""
+"""The annotator of the patterns that the program proposes; no person may have this name."""
 
 OF_ANNOTATOR = """
 SELECT a.subject, a.corpus_id, a.layer, a.item, a.annotation_id
@@ -28,12 +28,15 @@ ORDER BY p.pattern_id
 
 
 def find_annotation_ids(con: duckdb.DuckDBPyConnection, annotator: str) -> dict[Address, int]:
-    """Map what `annotator` looked at to its annotation_id. `con` has the atlas open: a whole file may hold the same addresses of other models and texts."""
+    """Map each address that `annotator` looked at to its annotation_id.
+
+    `con` has the atlas open: without it, the file may give the same addresses of other models and texts.
+    """
     return {Address(*row[:4]): row[4] for row in fetch_rows(con, OF_ANNOTATOR, {"annotator": annotator})}
 
 
 def patterns_of(con: duckdb.DuckDBPyConnection, annotator: str) -> dict[Address, tuple[Pattern, ...]]:
-    """Read the patterns that `annotator` found, by the address looked at; an empty tuple where none was found."""
+    """Map each address that `annotator` looked at to the patterns found there; an empty tuple if none was found."""
     by_id: dict[int, list[Pattern]] = {}
     for annotation_id, kind, description, ranks in fetch_rows(con, PATTERNS):
         by_id.setdefault(annotation_id, []).append(Pattern(kind, description, tuple(ranks)))
@@ -49,7 +52,7 @@ WHERE lower(a.annotator) = lower($annotator)
 
 
 def ids_shown(con: duckdb.DuckDBPyConnection, annotator: str) -> dict[Address, dict[int, int]]:
-    """Read what `annotator` was shown at each address: rank → what stood there, as `Shown.id`."""
+    """Map each address that `annotator` looked at to the items shown there: rank → ShownItem.id."""
     by_id: dict[int, dict[int, int]] = {}
     for annotation_id, rank, item_id in fetch_rows(con, EXPLAINED, {"annotator": annotator}):
         by_id.setdefault(annotation_id, {})[rank] = item_id
@@ -57,7 +60,7 @@ def ids_shown(con: duckdb.DuckDBPyConnection, annotator: str) -> dict[Address, d
 
 
 def remove(con: duckdb.DuckDBPyConnection, annotation_ids: Iterable[int]) -> None:
-    """Delete annotations with everything that hangs on them."""
+    """Delete annotations with their items, patterns and pattern matches."""
     ids = ", ".join(str(i) for i in annotation_ids) or "NULL"
     con.execute(f"DELETE FROM annotations.pattern_match WHERE pattern_id IN (SELECT pattern_id FROM annotations.pattern WHERE annotation_id IN ({ids}))")
     for table in ("pattern", "annotation_item", "annotation"):
@@ -65,7 +68,7 @@ def remove(con: duckdb.DuckDBPyConnection, annotation_ids: Iterable[int]) -> Non
 
 
 def insert(con: duckdb.DuckDBPyConnection, annotations: Iterable[Annotation], annotator: str, weights_sha256: str) -> None:
-    """Add annotations, with ids after those there are. `con` is that of store.changing."""
+    """Add annotations, with ids above those of existing ones. `con` is the writer of change_companion_with_atlas."""
     annotation_id, pattern_id = (next_id(con, "annotations", column) for column in ("annotation_id", "pattern_id"))
     rows = as_rows(annotations, annotator, weights_sha256, annotation_id, pattern_id)
     for table, lines in rows.items():
@@ -76,7 +79,7 @@ def insert(con: duckdb.DuckDBPyConnection, annotations: Iterable[Annotation], an
 def as_rows(
     annotations: Iterable[Annotation], annotator: str, weights_sha256: str, annotation_id: int, pattern_id: int
 ) -> Mapping[str, list[dict[str, object]]]:
-    """Build the rows of each table from annotations, by column."""
+    """Build the rows of each table from annotations; each row is a dict by column."""
     rows: dict[str, list[dict[str, object]]] = {name: [] for name in ("annotation", "annotation_item", "pattern", "pattern_match")}
     now = datetime.now(UTC)
     for own_id, annotation in enumerate(annotations, start=annotation_id):

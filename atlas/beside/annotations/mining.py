@@ -1,4 +1,4 @@
-"""Patterns that a program can see in the texts of a key: how they end, and what documents they come from. Proposals, never counted as a person's."""
+"""Patterns that a program can find in the texts of a key: shared endings and shared metadata. They are proposals, never counted as a person's."""
 
 import json
 import re
@@ -13,14 +13,14 @@ from atlas.cursors import fetch_rows
 from atlas.export.visible import visible_text
 
 LONGEST = 4
-"""Words of the longest ending that is looked for."""
+"""Maximum words of an ending."""
 
 CHANCE = 0.001
-"""A shared metadata value is proposed if texts drawn at random from the corpus would share it as often or more only than once in a thousand times."""
+"""Significance level: a metadata value is proposed if the probability that as many random texts of the corpus share it is below this."""
 
 WORDS = re.compile(r"\w+|[^\w\s]")
 BEFORE_CUT = 80
-"""Characters at which token_context cuts the text before: the first word may then be half of one."""
+"""Characters to which token_context cuts the text before a token: a text of this length may begin in the middle of a word."""
 
 SHARES = """
 SELECT d.metadata, sum(s.n_positions)::BIGINT
@@ -32,11 +32,11 @@ GROUP BY d.metadata
 
 
 def proposals(items: Sequence[ShownItem], shares: Mapping[tuple[str, str], float]) -> tuple[Pattern, ...]:
-    """Propose patterns of one key's texts, those that explain most first, at most as many as there are texts.
+    """Propose patterns of one key's texts, at most as many as there are texts; patterns that explain most texts come first.
 
-    Shallow: a last token, or a last 2 to 4 words, that end at least 3 texts; of endings that the same texts share, the longest.
-    Semantic: a metadata value that at least 3 of the texts' documents share, and more than chance would have; of values that the same texts
-    share, the most common. `shares` gives each value's share of the corpus's positions.
+    A shallow pattern is a last token, or the last 2 to 4 words, of at least 3 texts; of endings that the same texts share, it is the longest.
+    A semantic pattern is a metadata value that the documents of at least 3 texts share, and of more texts than chance would give; of values that
+    the same texts share, it is the most common. `shares` gives each value's share of the corpus's positions.
     """
     least = SUBJECTS["key"].least
     found = endings(items, least) + shared_metadata(items, shares, least)
@@ -44,7 +44,7 @@ def proposals(items: Sequence[ShownItem], shares: Mapping[tuple[str, str], float
 
 
 def endings(items: Iterable[ShownItem], least: int) -> list[Pattern]:
-    """Find shared endings, shortest first, so that of two that end the same texts the longer one is kept."""
+    """Find endings that at least `least` texts share; of endings that the same texts share, only the longest is returned."""
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for item in items:
         for ending in endings_of(item):
@@ -57,7 +57,7 @@ def endings(items: Iterable[ShownItem], least: int) -> list[Pattern]:
 
 
 def endings_of(item: ShownItem) -> list[tuple[str, ...]]:
-    """List the endings of a text, case aside: its last token, and its last 2 to 4 words."""
+    """List the endings of a text, casefolded: its last token, and its last 2 to 4 words."""
     token = item.token.strip().casefold() or visible_text(item.token)
     if not item.text_before or not item.token.strip():
         return [(token,)]
@@ -80,17 +80,17 @@ def shared_metadata(items: Sequence[ShownItem], shares: Mapping[tuple[str, str],
 
 
 def facts(metadata: str | None) -> list[tuple[str, str]]:
-    """List what the corpus says of a document, one fact each; lists and objects are left out, since they say too much at once."""
+    """List a document's metadata as (key, value) pairs; lists and objects are left out, since each states too much at once."""
     return [(key, str(value)) for key, value in json.loads(metadata or "{}").items() if isinstance(value, str | int | float)]
 
 
 def chance(k: int, n: int, p: float) -> float:
-    """Compute the binomial probability of k or more of n where each has probability p."""
+    """Compute the binomial probability of k or more successes in n trials, each of probability p."""
     return sum(comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(k, n + 1))
 
 
 def metadata_shares(con: duckdb.DuckDBPyConnection, corpus: int) -> dict[tuple[str, str], float]:
-    """Compute for each (key, value) the share of the corpus's positions that lie in documents with it."""
+    """Compute for each metadata (key, value) the share of the corpus's positions that are in documents with it."""
     rows = fetch_rows(con, SHARES, {"corpus": corpus})
     total = sum(n for _, n in rows)
     shares: dict[tuple[str, str], float] = defaultdict(float)

@@ -1,4 +1,4 @@
-"""A sheet that comes back, as rows; nothing is judged here but its form."""
+"""Rows of a filled-in sheet; only the form of the file is checked here."""
 
 import csv
 import io
@@ -11,17 +11,17 @@ from atlas.beside.annotations.sheet import COLUMNS
 from schema.errors import AtlasError
 
 OPTIONAL = {"next_token", "document", "metadata"}
-"""Columns for reading alone."""
+"""Columns that only inform annotators, and that a sheet may lack."""
 
 SEPARATORS = ",;\t"
 
 LARGEST = 64 << 20
-"""Bytes of a sheet: of a hundred times as many rows as people have filled in."""
+"""Maximum bytes of a sheet: enough for a hundred times as many rows as people have filled in."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a sheet; `number` as spreadsheet programs count, from 1; `cells` by column, guards removed."""
+    """One row of a sheet. number: from 1, as spreadsheet programs count rows. cells: column → text, guards removed."""
 
     number: int
     cells: dict[str, str]
@@ -31,7 +31,7 @@ class Row:
 
 
 def read_sheet(path: Path) -> list[Row]:
-    """Read the rows under the heading, without the empty ones. Raises AtlasError if the file is no sheet, naming what it lacks."""
+    """Read the rows below the heading, without the empty ones. Raises AtlasError, with the reason, if the file is not a sheet."""
     try:
         check_file(path)
         text = path.read_bytes().decode("utf-8-sig")
@@ -45,7 +45,7 @@ def read_sheet(path: Path) -> list[Row]:
 
 
 def check_file(path: Path) -> None:
-    """Raise AtlasError unless a file of at most LARGEST bytes lies there: a pipe may never end, and a sheet is read whole."""
+    """Raise AtlasError unless `path` is a regular file of at most LARGEST bytes: a pipe may never end, and a sheet is read whole."""
     found = path.stat()
     if not S_ISREG(found.st_mode):
         raise AtlasError(f"cannot read {path}: it is no file")
@@ -74,7 +74,7 @@ def parse(text: str, path: Path) -> list[Row]:
 
 
 def is_remark(line: str) -> bool:
-    """Tell whether a line over the heading is an instruction, or the one that tells Excel the separator."""
+    """Tell whether a line above the heading is an instruction, or the line that tells Excel the separator."""
     return line.lower().startswith(("#", "sep="))
 
 

@@ -10,10 +10,10 @@ from atlas.beside.annotations.cells import guard_cell, mark_token
 from atlas.beside.annotations.subjects import SUBJECTS, Address, Pattern, ShownItem
 
 COLUMNS = ("subject", "layer", "item", "corpus", "rank", "id", "text", "next_token", "document", "metadata", "explained_by", "pattern", "kind", "description")
-"""`item` is the neuron, or the number or position of a vector; `id` the position of a text, or the token. People fill in explained_by, kind, description."""
+"""item: the neuron, or the number or position of a vector. id: the position of a text, or the token. People fill in explained_by, kind, description."""
 
 POSITION = "p"
-"""Before a position: as a number of 13 digits, which positions of a second corpus have, Excel would save it rounded."""
+"""Prefix of a position in a cell: Excel would save a plain number of 13 digits rounded, and positions of a second corpus have 13."""
 
 LETTERS = ascii_lowercase
 NONE = "none"
@@ -27,7 +27,7 @@ MEANINGS = {
 
 
 def instructions(subject: str) -> list[str]:
-    """Write what a person has to know to fill in a sheet, one line each."""
+    """Write the instructions for filling in a sheet, one string per line."""
     s = SUBJECTS[subject]
     kinds = " or ".join(MEANINGS[kind] for kind in s.kinds)
     is_key = subject == "key"
@@ -48,7 +48,7 @@ def instructions(subject: str) -> list[str]:
 
 
 def sheet(subject: str, found: Mapping[Address, tuple[ShownItem, ...]], former: Mapping[Address, tuple[Pattern, ...]]) -> bytes:
-    """Write the sheet as CSV, UTF-8 with a byte-order mark (Excel reads it as UTF-8 only so); `former` patterns are filled in."""
+    """Write the sheet as CSV in UTF-8 with a byte-order mark, without which Excel does not read it as UTF-8; `former` patterns are filled in."""
     out = io.StringIO()
     # every text in quotes: some programs guess the separator, and texts have many commas
     writer = csv.writer(out, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\r\n")
@@ -61,7 +61,7 @@ def sheet(subject: str, found: Mapping[Address, tuple[ShownItem, ...]], former: 
 
 
 def block(address: Address, items: tuple[ShownItem, ...], patterns: tuple[Pattern, ...] | None) -> Iterable[list[object]]:
-    """Yield the rows of one address, with `patterns` filled in: those of an earlier annotation, None where there is none."""
+    """Yield the rows of one address, with `patterns` filled in: those of an earlier annotation, or None if there is no such annotation."""
     for place, item in enumerate(items):
         letter = LETTERS[place] if place < len(LETTERS) else ""
         own = patterns[place] if patterns is not None and place < len(patterns) else None
@@ -77,10 +77,10 @@ def block(address: Address, items: tuple[ShownItem, ...], patterns: tuple[Patter
 
 
 def facts(metadata: str | None) -> str:
-    """Format what the corpus says of a document for reading: 'year: 1790; president: …'."""
+    """Format a document's metadata for people: 'year: 1790; president: …'."""
     return "; ".join(f"{key}: {value}" for key, value in json.loads(metadata or "{}").items())
 
 
 def describe_more_texts(item: ShownItem) -> str:
-    """Say how many more texts of the key its sequence has, for reading; '' for none."""
+    """Describe how many more texts of the key are in the item's sequence; return '' if there are none."""
     return f"{item.n_more} more in this sequence" if item.n_more else ""

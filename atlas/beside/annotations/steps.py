@@ -1,4 +1,4 @@
-"""What `atlas annotate` does: write a sheet, load one, propose patterns, say what there is."""
+"""Steps of `atlas annotate`: write a sheet, load one, propose patterns, report what has been annotated."""
 
 import re
 from collections import Counter
@@ -62,9 +62,9 @@ SPELT = "SELECT a.annotator FROM annotations.annotation AS a WHERE lower(a.annot
 def make_sheet(
     con: duckdb.DuckDBPyConnection, path: Path, subject: str, per_layer: int, seed: int, corpus: int | None, annotator: str | None
 ) -> tuple[bytes, list[str]]:
-    """Make a sheet of a seeded sample; what `annotator` has already annotated of it is filled in, beside the texts and tokens that it was said of.
+    """Make a sheet of a seeded sample, with the annotations that `annotator` has already made of it, beside the texts and tokens they are about.
 
-    The second result says what of it stands at another place than when it was said, or nowhere, a sentence each.
+    The second result describes, one sentence each, the annotated items that have another rank now or are no longer shown.
     """
     found = read_shown_items(con, sample(con, path, SUBJECTS[subject], per_layer, seed, corpus))
     former = patterns_of(con, annotator) if annotator else {}
@@ -77,13 +77,16 @@ def make_sheet(
 
 
 def add_items_by_id(items: Iterable[ShownItem], every: Iterable[ShownItem], ids: Iterable[int]) -> tuple[ShownItem, ...]:
-    """Add to the items those of `every` that have one of the ids, by rank: what somebody was shown before stays beside what is shown now."""
+    """Add to `items` those of `every` that have one of the ids, by rank, so that items an annotator was shown before stay beside those shown now."""
     wanted = {*(item.id for item in items), *ids}
     return tuple(item for item in every if item.id in wanted)
 
 
 def texts_of_blocks(blocks: Mapping[Address, list[Entry]], now: Items, every: Items) -> dict[Address, tuple[ShownItem, ...]]:
-    """Select what each block of a sheet must have: what is shown now, or the first texts of all (as in earlier releases), and other stored texts it has."""
+    """Select the items that each block of a sheet must have.
+
+    For a key these are the texts shown now, or the first MOST_TEXTS stored texts (as in earlier releases), and any other stored texts in the block.
+    """
     found = dict(now)
     for address in now:
         if SUBJECTS[address.subject].name == "key":
@@ -94,7 +97,10 @@ def texts_of_blocks(blocks: Mapping[Address, list[Entry]], now: Items, every: It
 
 
 class MovedPatterns(NamedTuple):
-    """Patterns of one address with the ranks that what they explain has now; how many of its items have another rank, and how many are shown no more."""
+    """Patterns of one address, with the present ranks of the items they explain.
+
+    n_moved: how many of these items have another rank than before. n_gone: how many are no longer shown.
+    """
 
     patterns: tuple[Pattern, ...]
     n_moved: int
@@ -102,7 +108,7 @@ class MovedPatterns(NamedTuple):
 
 
 def move_patterns(patterns: Sequence[Pattern], before: Mapping[int, int], items: Iterable[ShownItem]) -> MovedPatterns:
-    """Move patterns to their items' present ranks. before: rank → id when the patterns were found; items: what the atlas shows now."""
+    """Move patterns to their items' present ranks. before: rank → id when the patterns were found. items: the items that the atlas shows now."""
     now = {item.rank: item.id for item in items}
     ranks = {item_id: rank for rank, item_id in reversed(now.items())}
     explained = {rank for pattern in patterns for rank in pattern.ranks}
@@ -123,7 +129,7 @@ def describe_moves(moves: Iterable[MovedPatterns], subject: Subject) -> Iterator
 
 
 class LoadCounts(NamedTuple):
-    """How many keys or vectors were annotated, how many blocks were left empty, and how many of those are annotated from before, and stay so."""
+    """Counts of a loaded sheet. n: annotated keys or vectors. n_empty: blocks left empty. n_stay: empty blocks whose earlier annotation stays."""
 
     n: int
     n_empty: int
@@ -131,9 +137,9 @@ class LoadCounts(NamedTuple):
 
 
 def load(con: duckdb.DuckDBPyConnection, path: Path, sheet_path: Path, annotator: str, *, is_replacing: bool) -> LoadCounts:
-    """Keep a filled-in sheet as the annotations of `annotator`, all of it or nothing. `con` has the atlas at `path` open.
+    """Store a filled-in sheet as the annotations of `annotator`, all of it or nothing. `con` has the atlas at `path` open.
 
-    Raises AtlasError with every row that breaks a rule.
+    Raises AtlasError, with the rows that break a rule, if there are any.
     """
     annotator = kept_name(con, annotator)
     faults = Faults()
@@ -156,9 +162,9 @@ def load(con: duckdb.DuckDBPyConnection, path: Path, sheet_path: Path, annotator
 
 
 def kept_name(con: duckdb.DuckDBPyConnection, annotator: str) -> str:
-    """Spell a name as it is kept: as given if somebody has it so, else as it was first written, since names that differ in case alone are one person's.
+    """Return a name in its stored spelling: as given if that is stored, else as first written, since names that differ only in case are one person's.
 
-    Raises AtlasError for the name of proposals, and for one that no person may have.
+    Raises AtlasError for the name of proposals, and for a name that no person may have.
     """
     name = annotator.strip()
     if name.lower() == MINER:
@@ -168,7 +174,7 @@ def kept_name(con: duckdb.DuckDBPyConnection, annotator: str) -> str:
 
 
 def propose(con: duckdb.DuckDBPyConnection, path: Path, per_layer: int, seed: int, corpus: int | None) -> int:
-    """Put proposals for a seeded sample of keys in the place of earlier ones; returns for how many keys."""
+    """Replace earlier proposals by proposals for a seeded sample of keys; return the number of keys."""
     addresses = sample(con, path, SUBJECTS["key"], per_layer, seed, corpus)
     with change_companion_with_atlas(ANNOTATIONS, path) as (writer, own):
         remove(writer, find_annotation_ids(own, MINER).values())
@@ -206,5 +212,5 @@ def stale_items(con: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, Address, 
 
 
 def collapse_byte_pieces(token: str) -> str:
-    """Replace what is no whole character in a token by one sign: earlier releases showed each such piece as U+FFFD, this one spells out the bytes."""
+    """Replace bytes of a token that form no whole character by one U+FFFD: earlier releases showed that for each piece, this one spells out the bytes."""
     return re.sub("⟨[0-9A-F ]+⟩|\ufffd(.*\ufffd)?", "\ufffd", token, flags=re.DOTALL)

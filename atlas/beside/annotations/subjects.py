@@ -1,4 +1,4 @@
-"""What can be annotated: keys by the texts that trigger them; values, random vectors and FFN updates by the tokens they promote."""
+"""Subjects of annotation: keys by the texts that trigger them; values, random vectors and FFN updates by the tokens they promote."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -42,9 +42,9 @@ WHERE c.control = 'ffn_update' AND c.rank <= 30
 class Subject:
     """One kind of thing to annotate.
 
-    `name` is the stored word, `option` that of the command line, `title` how people call one. A pattern explains `least` of the things
-    shown, or more. `items` is SQL for what can be shown: corpus_id, layer, item, rank, position_id, token_id, sequence_id. `brought_by`: options of
-    `atlas ingest`.
+    name: the stored name. option: the name on the command line. title: the name for people. least: how many of the shown items a pattern explains at
+    least. items: SQL for the items that can be shown, with corpus_id, layer, item, rank, position_id, token_id, sequence_id. brought_by: options of
+    `atlas ingest` that add such items.
     """
 
     name: str
@@ -59,10 +59,10 @@ class Subject:
 
 
 MOST_TEXTS = 25
-"""Texts of a key that are shown, as many as the paper's annotators saw: one of a sequence, since one passage would fill them with itself otherwise."""
+"""Number of texts shown of a key, as the paper's annotators saw: one per sequence, since a single passage could otherwise supply all of them."""
 
 BATCH = 500
-"""Addresses whose texts are cut at once: those of a whole model would not fit in memory."""
+"""Addresses whose texts are read at once: those of a whole model would not fit in memory."""
 
 CONCEPTS = ("semantic", "syntactic", "names")
 
@@ -75,12 +75,12 @@ SUBJECTS = {
         Subject("ffn_update", "updates", "update", CONCEPTS, 4, UPDATE_TOKENS, True, "no FFN updates of its own", "--corpus … --paper"),
     )
 }
-"""Stored word → subject. The rules are the papers': 3 prefixes (Geva et al. 2021, section 3), 4 tokens (Geva et al. 2022, section 4)."""
+"""Stored name → subject. The least numbers are the papers': 3 prefixes (Geva et al. 2021, section 3), 4 tokens (Geva et al. 2022, section 4)."""
 
 
 @dataclass(frozen=True, order=True)
 class Address:
-    """One thing to annotate; `corpus_id` is None for values and random vectors, `item` is as in annotation.item."""
+    """One key or vector to annotate; `corpus_id` is None for values and random vectors, `item` is as in annotation.item."""
 
     subject: str
     corpus_id: int | None
@@ -96,9 +96,9 @@ class Address:
 
 @dataclass(frozen=True)
 class ShownItem:
-    """One text or token that is shown: of a text, `token` is its last. `text_before`, `next_token` and `document` are None for tokens.
+    """One text or token that is shown; `token` is the last token of a text. `text_before`, `next_token` and `document` are None for tokens.
 
-    n_more: other texts of the same key in the sequence of a text.
+    n_more: how many other texts of the same key are in the text's sequence.
     """
 
     rank: int
@@ -114,13 +114,13 @@ class ShownItem:
 
     @property
     def id(self) -> int:
-        """What tells it from others: position_id of a text, token_id of a token."""
+        """Identity of the item: position_id of a text, token_id of a token."""
         return self.token_id if self.position_id is None else self.position_id
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """What several of the things shown have in common; `ranks` are those it explains."""
+    """A property that several of the shown items have in common; `ranks` are the ranks of the items it explains."""
 
     kind: str
     description: str
@@ -129,7 +129,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Annotation:
-    """One look at one address: everything that was shown, and the patterns found in it."""
+    """One annotator's look at one address: all items that were shown, and the patterns found in them."""
 
     address: Address
     items: tuple[ShownItem, ...]
@@ -139,7 +139,7 @@ class Annotation:
 def sample(con: duckdb.DuckDBPyConnection, path: Path, subject: Subject, per_layer: int, seed: int, corpus: int | None) -> list[Address]:
     """Draw at most `per_layer` addresses of each layer of the atlas at `path`, by the md5 of seed and address: neither order nor reloading changes them.
 
-    Raises AtlasError if the atlas has none, or if it has several corpora and none is named.
+    Raises AtlasError if the atlas or the named corpus has none, or if the atlas has several corpora and `corpus` is None.
     """
     rows = f"SELECT i.corpus_id, i.layer, i.item FROM ({subject.items}) AS i WHERE i.rank = 1"
     corpora = [c for (c,) in fetch_rows(con, f"SELECT DISTINCT r.corpus_id FROM ({rows}) AS r ORDER BY ALL")]
@@ -162,9 +162,9 @@ def sample(con: duckdb.DuckDBPyConnection, path: Path, subject: Subject, per_lay
 
 
 def read_shown_items(con: duckdb.DuckDBPyConnection, addresses: Iterable[Address], *, every: bool = False) -> dict[Address, tuple[ShownItem, ...]]:
-    """Read what the atlas shows at each address, by rank; addresses that it does not have are left out.
+    """Read the items that the atlas shows at each address, by rank; addresses that the atlas does not have are left out.
 
-    every: all texts of a key that are stored, as a sheet of an earlier release may have others than are shown now.
+    every: read all stored texts of a key, since a sheet of an earlier release may have texts that are not shown now.
     """
     found: dict[Address, list[ShownItem]] = {}
     wanted = dict.fromkeys(addresses)

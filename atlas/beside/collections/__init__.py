@@ -1,7 +1,7 @@
 """Collections: named sets of neurons, heads, positions and tokens that people put together, in a file beside the atlas.
 
-members.py says what can be one and what the atlas shows of it, keeping.py changes the file, filtering.py narrows a
-statement to what is in one, bounds.py says how much is read of a file that was sent.
+members.py defines members and reads their texts from the atlas, keeping.py changes the file, filtering.py restricts a
+statement to the members of a collection, bounds.py limits how much is read of a file that somebody else sent.
 """
 
 from pathlib import Path

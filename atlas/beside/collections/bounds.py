@@ -1,4 +1,4 @@
-"""What a file of collections may hold: as much as changes let in, since one that was sent may hold anything."""
+"""Limits of a file of collections: those that changes obey, checked again because a file that somebody else sent may hold anything."""
 
 import duckdb
 
@@ -6,10 +6,10 @@ from atlas.cursors import fetch_rows
 from schema.errors import AtlasError
 
 MOST_COLLECTIONS, MOST_MEMBERS, MOST_IN_FILE = 1_000, 100_000, 1_000_000
-"""Collections, members of one, and members of all together."""
+"""Maximum numbers of collections, of members of one collection, and of members of all collections together."""
 
 MOST_BYTES = 1 << 28
-"""Of the texts and notes of a collection's members, and of all names and notes of collections."""
+"""Maximum bytes of the texts and notes of a collection's members; also of the names and notes of all collections."""
 
 OF_FILE = """
 SELECT count(*), coalesce(sum(strlen(c.name) + strlen(c.note) + strlen(c.made_by)), 0), (SELECT count(*) FROM collections.collection_member)
@@ -24,7 +24,7 @@ WHERE lower(c.name) = lower($name)
 
 
 def require_few(con: duckdb.DuckDBPyConnection) -> None:
-    """Raise AtlasError where there are more collections, or members in all of them, than a file may hold."""
+    """Raise AtlasError if the file has more collections, more members in total, or more bytes of names and notes than it may."""
     ((n, n_bytes, n_members),) = fetch_rows(con, OF_FILE)
     require_at_most(n, MOST_COLLECTIONS, "collections")
     require_at_most(n_members, MOST_IN_FILE, "members in all collections together")
@@ -32,7 +32,7 @@ def require_few(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def require_small(con: duckdb.DuckDBPyConnection, name: str) -> None:
-    """Raise AtlasError where a collection is larger than one may be. One that there is not is small."""
+    """Raise AtlasError if a collection, or the whole file, is larger than it may be. A collection that does not exist counts as small."""
     require_few(con)
     ((n, n_bytes),) = fetch_rows(con, OF_ONE, {"name": name})
     require_at_most(n, MOST_MEMBERS, f"members in {name[:80]!r}")

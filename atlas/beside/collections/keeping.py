@@ -1,4 +1,4 @@
-"""NAME.collections.duckdb, changed as a whole: members added and taken out, collections named and described."""
+"""Changes of NAME.collections.duckdb, each made as a whole: members are added and removed, collections renamed, described and removed."""
 
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ from schema.errors import AtlasError, what_there_is
 from schema.open.change import change_companion, change_companion_with_atlas, insert_rows, next_id
 
 LONGEST_NOTE = 2_000
-"""Characters."""
+"""Maximum characters of a note."""
 
 THERE = "SELECT c.collection_id, c.name, c.note FROM collections.collection AS c WHERE lower(c.name) = lower($name)"
 MEMBERS = """
@@ -35,9 +35,9 @@ def check_note(note: str) -> str:
 
 
 def add(con: duckdb.DuckDBPyConnection, path: Path, name: str, members: Sequence[Member], *, by: str, note: str = "", member_note: str = "") -> tuple[int, int]:
-    """Put members into a collection of the atlas at `path`, which `con` has open; one that does not exist is made, with the note.
+    """Add members to a collection of the atlas at `path`, which `con` has open; a collection that does not exist is created, with the note.
 
-    Returns how many are new in it and how many were there. Raises AtlasError for what the atlas does not have, and for what is beyond the bounds.
+    Returns how many members are new and how many were there before. Raises AtlasError for members that the atlas does not have, and for too many.
     """
     name, by, note, member_note = normalise_name(name), normalise_name(by, "person"), check_note(note), check_note(member_note)
     wanted = list(dict.fromkeys(members))
@@ -66,9 +66,9 @@ def member_limit_error(n: int) -> AtlasError:
 
 
 def find_or_make_collection(writer: duckdb.DuckDBPyConnection, name: str, note: str, by: str) -> int:
-    """Find the id of the collection of that name, or make the collection; `note` fills an empty one.
+    """Find the id of the collection of that name, or create the collection; `note` is stored if the collection has no note.
 
-    Raises AtlasError if it has another note, or if the file holds as many collections as it may.
+    Raises AtlasError if the collection has another note, or if the file holds as many collections as it may.
     """
     found = fetch_rows(writer, THERE, {"name": name})
     if found:
@@ -98,7 +98,7 @@ def insert(writer: duckdb.DuckDBPyConnection, collection_id: int, first: int, me
 
 
 def remove(path: Path, name: str, members: Iterable[Member]) -> int:
-    """Take members of the open atlas's model out of a collection; returns how many. Raises AtlasError, with nothing changed, for what is not in it."""
+    """Remove members of the open atlas's model from a collection; return how many. Raises AtlasError, with nothing changed, if one is not in it."""
     with change_companion_with_atlas(COLLECTIONS, path) as (writer, own):
         collection_id = find_collection(writer, name)
         numbers = {Member(*row[:3]): row[3] for row in fetch_rows(own, MEMBERS, {"id": collection_id})}
@@ -111,7 +111,7 @@ def remove(path: Path, name: str, members: Iterable[Member]) -> int:
 
 
 def remove_whole(path: Path, name: str) -> int:
-    """Remove a collection with its members; returns how many those were."""
+    """Remove a collection and return how many members it had. Raises AtlasError if it has members of another model or text."""
     with change_companion_with_atlas(COLLECTIONS, path) as (writer, own):
         collection_id = find_collection(writer, name)
         of_it = "SELECT count(*) FROM collections.collection_member AS m WHERE m.collection_id = $id"
@@ -127,7 +127,7 @@ def remove_whole(path: Path, name: str) -> int:
 
 
 def rename(path: Path, name: str, to: str) -> None:
-    """Give a collection another name. Raises AtlasError where that is taken."""
+    """Give a collection another name. Raises AtlasError if another collection has that name."""
     to = normalise_name(to)
     with change_companion(COLLECTIONS, path) as writer:
         collection_id = find_collection(writer, name)
@@ -137,14 +137,14 @@ def rename(path: Path, name: str, to: str) -> None:
 
 
 def describe(path: Path, name: str, note: str) -> None:
-    """Put a note in the place of a collection's."""
+    """Replace the note of a collection."""
     note = check_note(note)
     with change_companion(COLLECTIONS, path) as writer:
         writer.execute("UPDATE collections.collection SET note = ? WHERE collection_id = ?", [note, find_collection(writer, name)])
 
 
 def find_collection(con: duckdb.DuckDBPyConnection, name: object) -> int:
-    """Find the id of a collection. Raises AtlasError, with the names that there are, if none has that name."""
+    """Find the id of a collection. Raises AtlasError, with the existing names, if none has that name."""
     found = fetch_rows(con, THERE, {"name": str(name)})
     if not found:
         names = [n for (n,) in fetch_rows(con, "SELECT c.name FROM collections.collection AS c ORDER BY c.name LIMIT 20")]

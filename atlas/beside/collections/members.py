@@ -1,4 +1,4 @@
-"""What a collection can hold, and what the atlas shows of it."""
+"""Members of a collection, and the texts that the atlas shows for them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -28,7 +28,7 @@ SIZES = "SELECT m.n_layers, m.d_ffn, m.n_heads FROM model AS m"
 
 
 class Member(NamedTuple):
-    """One thing: `layer` and `item` of a neuron or head, `item` alone (layer None) of a position or token."""
+    """One member: `layer` and `item` of a neuron or head, `item` alone (layer None) of a position or token."""
 
     kind: str
     layer: int | None
@@ -41,7 +41,7 @@ class Member(NamedTuple):
 
     @property
     def cells(self) -> tuple[int | None, ...]:
-        """layer, neuron, head, position_id, token_id, as tables have them."""
+        """Table cells of the member: layer, neuron, head, position_id, token_id; None in the columns of other kinds."""
         of = {kind: self.item if kind == self.kind else None for kind in ("neuron", "head", "position", "token")}
         return (self.layer, *of.values())
 
@@ -55,13 +55,16 @@ def token(token_id: int) -> Member:
 
 
 def component(address: str | Neuron | Head) -> Member:
-    """Build the member for a component, given or as an address: 'L3N17' or 'L3H7'. Raises AtlasError for what is no address."""
+    """Build the member for a neuron or head, given as such or as an address: 'L3N17' or 'L3H7'. Raises AtlasError for text that is not an address."""
     found = parse_address(address) if isinstance(address, str) else address
     return Member("neuron" if isinstance(found, Neuron) else "head", *found)
 
 
 def in_rows(frame: pl.DataFrame) -> list[Member]:
-    """Find the thing that each row names, each once: its neuron, else its head, its position or its token. Raises AtlasError if rows name none."""
+    """List the members that rows name, each once: their neurons, else their heads, positions or tokens.
+
+    Raises AtlasError if no columns of integers can name one.
+    """
     known = (("neuron", ("layer", "neuron")), ("head", ("layer", "head")), ("position", ("position_id",)), ("token", ("token_id",)))
     named = [(kind, columns) for kind, columns in known if {*columns} <= {*frame.columns}]
     there = [(kind, columns) for kind, columns in named if all(frame.schema[c].is_integer() for c in columns)]
@@ -80,9 +83,9 @@ def in_rows(frame: pl.DataFrame) -> list[Member]:
 
 
 def texts(con: duckdb.DuckDBPyConnection, members: Sequence[Member]) -> dict[Member, str]:
-    """Read what the atlas shows of each: five tokens that a value promotes, the text up to a position, a token's characters; '' for heads.
+    """Read the text of each member: the five tokens that a value promotes most, the text up to a position, a token's characters; '' for heads.
 
-    Raises AtlasError for what it does not have.
+    Raises AtlasError for members that the atlas does not have.
     """
     check_sizes(con, members)
     found: dict[Member, str] = {}
@@ -105,7 +108,7 @@ def batch_texts(con: duckdb.DuckDBPyConnection, members: Sequence[Member]) -> It
 
 
 def check_sizes(con: duckdb.DuckDBPyConnection, members: Iterable[Member]) -> None:
-    """Raise AtlasError for a neuron or head that the model is too small for."""
+    """Raise AtlasError for a neuron or head that the model is too small to have, or if the atlas has no model yet."""
     sizes = fetch_rows(con, SIZES)
     if not sizes:
         raise AtlasError("this atlas is empty: it has no model yet. `atlas ingest` fills it.")

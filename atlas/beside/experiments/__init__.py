@@ -1,6 +1,6 @@
-"""What a model does when its forward passes are changed, or asked why: the file beside the atlas that keeps it, its rules, and its questions.
+"""Experiments: the file beside the atlas that stores results of changed forward passes and of attributions, its rules, and its questions.
 
-Whatever runs the model brings tables, which are saved as one experiment (store.py) if they keep the rules (rules.py, audits/); nothing here needs torch.
+The code that runs the model supplies tables, which are saved as one experiment (store.py) if they obey the rules (rules.py, audits/). Nothing here needs torch.
 """
 
 from pathlib import Path

@@ -30,7 +30,7 @@ PARTS = ("outcome", "outcome_token", "generation", "generation_score", "arm_cost
 
 @dataclass(frozen=True)
 class Experiment:
-    """`facts`: its row, by column; `prompts` and `arms`: one row each; `rows`: how many of each table are its; `notes`: of parts that have one."""
+    """One experiment. facts: its row, by column. prompts, arms: one row each. rows: its number of rows in each table. notes: the notes of its parts."""
 
     facts: dict[str, Any]
     prompts: pl.DataFrame
@@ -40,7 +40,7 @@ class Experiment:
 
 
 def read_experiment(con: duckdb.DuckDBPyConnection, experiment_id: int) -> Experiment:
-    """Read an experiment with its parts. Raises AtlasError, with those that there are, for one that does not exist."""
+    """Read an experiment with its parts. Raises AtlasError, with the existing experiments, if there is none with this id."""
     check_arguments(con, {"experiment": experiment_id})
     asked = {"id": experiment_id}
     counts = " UNION ALL ".join(f"SELECT '{name}' AS \"table\", count(*) AS n_rows FROM experiments.{name} WHERE experiment_id = $id" for name in PARTS)

@@ -1,4 +1,4 @@
-"""Rows of an experiment put into the file that is being changed, with what they need of the atlas."""
+"""Insertion of an experiment's rows into the file that is being changed, with the token texts that they need from the atlas."""
 
 from collections.abc import Mapping
 from contextlib import closing
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_BYTES = 1 << 29
-"""Of the file, which every change writes anew."""
+"""Maximum bytes of the file, which every change writes anew."""
 
 COLUMNS = """
 SELECT c.table_name, list(c.column_name ORDER BY c.column_index)
@@ -45,12 +45,12 @@ WHERE {differ("k.text", "t.text")}
 ORDER BY k.token_id
 LIMIT 1
 """
-"""Of a file with experiments of a model of another vocabulary."""
+"""The first token whose stored text differs from the atlas's: the file then has experiments of a model with another vocabulary."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """What of an atlas an experiment is held against: its row of the table model, and its vocabulary."""
+    """The parts of an atlas against which an experiment is checked: its row of the table model, and its vocabulary."""
 
     row: "pa.Table"
     tokens: "pa.Table"
@@ -67,7 +67,10 @@ def model_of(path: Path | str) -> Model:
 
 
 def insert(con: duckdb.DuckDBPyConnection, experiment_id: int, tables: "Mapping[str, pa.Table]") -> None:
-    """Insert rows of any tables, all as of one experiment. Raises AtlasError for a table or column that there is not, and for values that it does not take."""
+    """Insert rows of any tables as rows of one experiment.
+
+    Raises AtlasError for an unknown table or column, for values that a column does not accept, and for more than MOST_BYTES.
+    """
     n_bytes = sum(rows.nbytes for rows in tables.values())
     if n_bytes > MOST_BYTES:
         raise AtlasError(size_limit_message(n_bytes))
@@ -89,7 +92,10 @@ def insert(con: duckdb.DuckDBPyConnection, experiment_id: int, tables: "Mapping[
 
 
 def keep_texts(con: duckdb.DuckDBPyConnection, experiment_id: int, model: Model) -> None:
-    """Keep the texts of tokens that an experiment names, and put the atlas's model where rules find it."""
+    """Store the texts of tokens that an experiment names, and create the tables `model` and `token` from the atlas, which the rules read.
+
+    Raises AtlasError if the file has experiments of a model with another vocabulary.
+    """
     for name, rows in (("model", model.row), ("token", model.tokens)):
         con.register("of_atlas", rows)
         con.execute(f"CREATE TABLE {name} AS FROM of_atlas")
@@ -104,7 +110,7 @@ def keep_texts(con: duckdb.DuckDBPyConnection, experiment_id: int, model: Model)
 
 
 def require_size(con: duckdb.DuckDBPyConnection) -> None:
-    """Raise AtlasError if the file has grown larger than it may."""
+    """Raise AtlasError if the file has grown larger than MOST_BYTES."""
     con.execute("CHECKPOINT experiments")
     (n_bytes,) = con.execute("SELECT used_blocks * block_size FROM pragma_database_size() WHERE database_name = 'experiments'").fetchall()[0]
     if n_bytes > MOST_BYTES:

@@ -1,6 +1,6 @@
-"""The rules that experiments keep: those that their tables say of themselves, those in audits/, and that arms are what they say.
+"""Rules of experiments: those that their tables declare, those in audits/, and the rule that an arm's JSON, SHA-256 and rows agree.
 
-What tables and SQL say is checked by `schema.audits`, on the database `experiments`, beside which the atlas's table model is found.
+`schema.audits` checks the rules of tables and of SQL, on the database `experiments`; the table `model` of the atlas is open beside it.
 """
 
 from collections import defaultdict
@@ -33,30 +33,30 @@ ORDER BY c.experiment_id, c.arm_id, c.rank
 """
 
 USED = 2.0**-8
-"""How far the value that was used may be from the one that was asked for, relatively: bfloat16 has eight digits."""
+"""Relative tolerance between the value that was used and the requested value: bfloat16 has eight binary digits."""
 
 USED_NEAR_ZERO = 2.0**-25
-"""The same of the smallest numbers: float16 has none between 0 and 2^-24."""
+"""Absolute tolerance between the same values, for the smallest numbers: float16 has none between 0 and 2^-24."""
 
 RULE = Audit("experiments.arm: interventions", "an arm's interventions are resolved, its SHA-256 is theirs, and arm_change has them one by one", "")
 
 
 def findings(con: duckdb.DuckDBPyConnection, experiment_id: int | None = None) -> Iterator[Finding]:
-    """Check every rule, for one experiment or, with None, for all, and yield what comes of it. Raises AtlasError if one cannot be looked at."""
+    """Check every rule and yield its finding, for one experiment, or for all if `experiment_id` is None. Raises AtlasError if a rule cannot be checked."""
     for audit in companion_audits(EXPERIMENTS):
         yield run_audit(con, audit if experiment_id is None else narrow_audit(audit, experiment_id))
     yield arm_finding(con, experiment_id)
 
 
 def narrow_audit(audit: Audit, experiment_id: int) -> Audit:
-    """Narrow an audit to one experiment, since each row that breaks a rule says which it is of; an audit without experiment_id stays as it is."""
+    """Restrict an audit to one experiment, by the experiment_id of each row that breaks the rule; an audit without experiment_id stays as it is."""
     if "experiment_id" not in audit.sql:
         return audit
     return Audit(audit.name, audit.rule, f"SELECT r.* FROM (\n{audit.sql.rstrip().removesuffix(';')}\n) AS r WHERE r.experiment_id = {experiment_id:d}")
 
 
 def arm_finding(con: duckdb.DuckDBPyConnection, experiment_id: int | None) -> Finding:
-    """Check what each arm's JSON says, which is Python's part: SQL is not to read it."""
+    """Check each arm's JSON, in Python because SQL is not to parse it."""
     asked = {"experiment": experiment_id}
     rows: dict[tuple, list[dict[str, Any]]] = defaultdict(list)
     for experiment, arm, *row in fetch_rows(con, CHANGES, asked):
@@ -90,7 +90,7 @@ def fault(text: str, sha256: str, rows: list[dict[str, Any]]) -> str | None:
 
 
 def is_same_intervention(row: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    """Tell whether a row of arm_change is the intervention `wanted`, whose canonical JSON no longer has the strength."""
+    """Tell whether a row of arm_change is the intervention `wanted`. Strengths are not compared: the canonical JSON of `wanted` has none."""
     value, asked = row["value"], wanted["value"]
     is_value = value == asked if None in (value, asked) else isclose(value, asked, rel_tol=USED, abs_tol=USED_NEAR_ZERO)
     return is_value and all(row[name] == wanted[name] for name in COLUMNS if name != "value")

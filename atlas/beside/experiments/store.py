@@ -1,4 +1,4 @@
-"""NAME.experiments.duckdb, to be changed: an experiment is saved whole, or begun and added to arm by arm. What breaks a rule changes nothing."""
+"""Changes of NAME.experiments.duckdb: an experiment is saved whole, or begun and extended arm by arm. Rows that break a rule change nothing."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -34,10 +34,10 @@ TABLES = (
 
 
 def save(path: Path | str, tables: "Mapping[str, pa.Table]") -> int:
-    """Keep an experiment beside the atlas at `path`, and return its id.
+    """Save an experiment beside the atlas at `path`, and return its id.
 
-    tables: rows by table of the file; `experiment` has one. No row needs an experiment_id, which is given here. An experiment whose status is running can be
-    added to. Raises AtlasError for what breaks a rule, for one with another model than the atlas's, and if the file would grow too large; Locked if other
+    tables: rows by table of the file; `experiment` has exactly one. No row needs an experiment_id, which is assigned here. Further rows can be added while
+    the status is running. Raises AtlasError if rows break a rule, if the model is not the atlas's, or if the file would grow too large; Locked if other
     processes change the file all the while.
     """
     n = tables["experiment"].num_rows if "experiment" in tables else 0
@@ -54,9 +54,9 @@ def save(path: Path | str, tables: "Mapping[str, pa.Table]") -> int:
 
 
 def add(path: Path | str, experiment_id: int, tables: "Mapping[str, pa.Table]", *, is_last: bool, row: Mapping[str, Any]) -> None:
-    """Add rows, most often those of an arm, to an experiment that is running; with `is_last` it is then finished. Raises as `save` does.
+    """Add rows, most often those of an arm, to an experiment that is running; `is_last` marks the experiment as finished. Raises as `save` does.
 
-    row: of the experiment, as it began: once it is removed its id may be another's.
+    row: the experiment's row, as it began. It identifies the experiment, whose id may be another's once it has been removed.
     """
     if "experiment" in tables:
         raise AtlasError(f"experiment {experiment_id} has its row in the table experiment already: add to the others")
@@ -77,9 +77,9 @@ def add(path: Path | str, experiment_id: int, tables: "Mapping[str, pa.Table]", 
 
 
 def find_unfinished(path: Path | str, row: Mapping[str, Any]) -> tuple[int, frozenset[int]] | None:
-    """Find an experiment that was begun in the same way and has not ended, and its parts that are done; None if there is none.
+    """Find an unfinished experiment that was begun in the same way; return its id and the parts that are done, or None if there is none.
 
-    row: as the table experiment has it. What was begun by other versions of the packages, or on another device, is another: its numbers may differ.
+    row: as in the table experiment. An experiment begun by other versions of the packages, or on another device, is not the same: its numbers may differ.
     """
     with closing(open_with_beside(path)) as con:
         same = find_same_begun(con, row)
@@ -89,14 +89,14 @@ def find_unfinished(path: Path | str, row: Mapping[str, Any]) -> tuple[int, froz
 
 
 def find_same_begun(con: duckdb.DuckDBPyConnection, row: Mapping[str, Any]) -> list[int]:
-    """Find the experiments that were begun in the same way and have not ended, ascending."""
+    """List the ids of unfinished experiments that were begun in the same way, ascending."""
     begun = con.execute(BEGUN, {name: row[name] for name in ALIKE}).fetchall()
     wanted = [json.loads(row[name]) for name in ("settings", "versions")]
     return [experiment_id for experiment_id, *found in begun if is_alike(found, wanted)]
 
 
 def is_alike(texts: list[str], wanted: list[Any]) -> bool:
-    """Tell whether JSON that somebody may have sent says what is wanted, which is never nested deeply."""
+    """Tell whether JSON texts, which a stranger may have sent, equal `wanted`. A text nested too deeply to parse does not: `wanted` is never deep."""
     try:
         return [json.loads(text) for text in texts] == wanted
     except (ValueError, RecursionError):
@@ -105,7 +105,7 @@ def is_alike(texts: list[str], wanted: list[Any]) -> bool:
 
 
 def remove(path: Path | str, experiment_id: int) -> None:
-    """Remove an experiment with everything that is of it. Raises AtlasError if there is none of that id."""
+    """Remove an experiment with all its rows. Raises AtlasError if the atlas's model has no experiment with that id."""
     with change_companion_with_atlas(EXPERIMENTS, path) as (con, own):
         # another model's is not to go by the number
         require_status(own, experiment_id)
@@ -113,7 +113,10 @@ def remove(path: Path | str, experiment_id: int) -> None:
 
 
 def remove_if_bare(path: Path | str, experiment_id: int) -> bool:
-    """Remove an experiment none of whose parts is done, and return whether it was one: other processes may add to what is begun. Raises as `remove` does."""
+    """Remove an experiment if none of its parts is done, and return whether it was removed.
+
+    Other processes may add parts to an experiment that has begun. Raises AtlasError if there is no experiment with that id.
+    """
 
     def delete_if_bare(con: duckdb.DuckDBPyConnection) -> bool:
         is_bare = not con.execute(DONE, {"id": experiment_id}).fetchall()
@@ -134,7 +137,7 @@ def delete_experiment(con: duckdb.DuckDBPyConnection, experiment_id: int) -> Non
 
 
 def insert_checked_rows(con: duckdb.DuckDBPyConnection, experiment_id: int, tables: "Mapping[str, pa.Table]", model: Model) -> None:
-    """Insert rows, and raise AtlasError unless the experiment keeps the rules with them."""
+    """Insert rows. Raises AtlasError if the experiment then breaks a rule, or the file is too large."""
     from atlas.beside.experiments.rules import findings  # with SQLAlchemy, which a removal goes without
 
     insert(con, experiment_id, tables)
@@ -148,7 +151,7 @@ def insert_checked_rows(con: duckdb.DuckDBPyConnection, experiment_id: int, tabl
 
 
 def require_new(con: duckdb.DuckDBPyConnection, experiment_id: int, tables: "Mapping[str, pa.Table]") -> None:
-    """Raise AtlasError for a part that is done already."""
+    """Raise AtlasError if `tables` has a part that is done already."""
     parts = set(tables["part"]["part"].to_pylist()) if "part" in tables else set()
     done = {part for (part,) in con.execute(DONE, {"id": experiment_id}).fetchall()}
     if twice := sorted(parts & done):
@@ -167,6 +170,6 @@ def require_status(con: duckdb.DuckDBPyConnection, experiment_id: int) -> str:
 
 
 def change_file(path: Path | str, change: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
-    """Change the file as a whole; what DuckDB cannot write leaves it as it was."""
+    """Apply `change` to the file as a whole, and return its result; if DuckDB cannot write, the file stays as it was."""
     with change_companion(EXPERIMENTS, path) as con:
         return change(con)

@@ -1,6 +1,6 @@
-"""Retrievals: neighbours of a text's positions among the keys of other text, what they predict, and what that adds to the model (Khandelwal et al. 2020).
+"""Retrievals: neighbours of a text's positions among the keys of other text, their predictions, and the gain over the model (Khandelwal et al. 2020).
 
-No torch: keys are files beside the atlas, which an ingest with --keys has written, and what is found lies in NAME.retrievals.duckdb.
+Nothing here needs torch: keys are files beside the atlas, written by an ingest with --keys, and results are stored in NAME.retrievals.duckdb.
 """
 
 from pathlib import Path

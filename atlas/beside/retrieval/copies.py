@@ -1,4 +1,4 @@
-"""Near-copies: queries whose text the store has nearly word for word. They can be most of what retrieval brings."""
+"""Near-copies: queries whose text is in the store nearly word for word. They can account for most of the gain from retrieval."""
 
 from collections.abc import Iterator
 
@@ -6,13 +6,13 @@ import duckdb
 import numpy as np
 
 NEAR = 0.01
-"""Share of the median distance to the nearest entry, below which a query is a near-copy."""
+"""Share of the median distance to the nearest entry: a query with a smaller distance than this is a near-copy."""
 
 LENGTH = 32
-"""Equal tokens up to a query and up to one of its neighbours, which make it one too."""
+"""Number of tokens up to a query that must equal those up to one of its neighbours to make the query a near-copy too."""
 
 SPAN = 2**20
-"""Positions that are read at once, of whole documents: at most these and those of one document."""
+"""Positions read at once. A span has whole documents, so it may exceed this by the positions of one document."""
 
 SPANS = """
 WITH
@@ -55,15 +55,15 @@ WHERE
     AND NOT (p.index = 0 AND p.char_start = p.char_end)
 ORDER BY p.position_id
 """
-"""Of a span in its order, BOS left out: a text that is cut at other places is the same text."""
+"""Tokens of a span, in order and without BOS: a text that is cut into other sequences is the same text."""
 
 ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def context_hashes(con: duckdb.DuckDBPyConnection, corpus_id: int, position_ids: np.ndarray) -> np.ndarray:
-    """Hash the LENGTH tokens up to each position, uint64 in the shape given; 0 where the document has fewer, or the corpus has no such position.
+    """Hash the LENGTH tokens up to each position, uint64 in the shape of `position_ids`; 0 if the document has fewer, or the corpus has no such position.
 
-    What is held is a span of tokens and what is asked for, however long the corpus.
+    Memory holds one span of tokens and the given positions, however long the corpus is.
     """
     asked, places = np.unique(position_ids, return_inverse=True)
     hashes = np.zeros(len(asked), np.uint64)
@@ -76,12 +76,12 @@ def context_hashes(con: duckdb.DuckDBPyConnection, corpus_id: int, position_ids:
 
 
 def spans(con: duckdb.DuckDBPyConnection, corpus_id: int) -> Iterator[tuple[int, int]]:
-    """Yield the first position_id of each span of a corpus and the one behind its last, ascending."""
+    """Yield the first position_id of each span of a corpus and the position_id after its last, ascending."""
     yield from con.execute(SPANS, {"corpus": corpus_id, "span": SPAN}).fetchall()
 
 
 def rolling_hashes(tokens: np.ndarray, documents: np.ndarray) -> np.ndarray:
-    """Hash the LENGTH tokens that end at each, [n] uint64; 0 where they are not all of one document."""
+    """Hash the LENGTH tokens that end at each token, [n] uint64; 0 if they are not all of one document."""
     n = len(tokens)
     hashes = np.zeros(n, np.uint64)
     if n < LENGTH:
@@ -95,7 +95,7 @@ def rolling_hashes(tokens: np.ndarray, documents: np.ndarray) -> np.ndarray:
 
 
 def mix_bits(x: np.ndarray) -> np.ndarray:
-    """Mix the bits of each number by splitmix64's finaliser: one bit changes half of the others."""
+    """Mix the bits of each number by splitmix64's finaliser: changing one bit changes about half of the result's bits."""
     with np.errstate(over="ignore"):
         x = (x + ODD) * np.uint64(0xBF58476D1CE4E5B9)
         x ^= x >> np.uint64(30)
@@ -104,13 +104,13 @@ def mix_bits(x: np.ndarray) -> np.ndarray:
 
 
 def is_same_text(of_queries: np.ndarray, of_neighbours: np.ndarray) -> np.ndarray:
-    """Tell whether the tokens up to each query [n] are those up to one of its neighbours [n, k], by their hashes; [n]."""
+    """Tell whether the tokens up to each query equal those up to one of its neighbours, by their hashes: [n] and [n, k] → [n] bool."""
     own = of_queries[:, None]
     return ((of_neighbours == own) & (own != 0)).any(1)
 
 
 def hashes_at(position_ids: np.ndarray, known: np.ndarray, hashes: np.ndarray) -> np.ndarray:
-    """Look up the hash at each position; 0 for one that is not known."""
+    """Look up the hash at each position; 0 for a position that is not in `known`, which ascends."""
     if not len(known):
         return np.zeros(len(position_ids), np.uint64)
     at = np.searchsorted(known, position_ids).clip(max=len(known) - 1)

@@ -1,4 +1,4 @@
-"""What a retrieval asks of its atlas: which corpora, which queries, and the texts that are kept with what is found."""
+"""Inputs of a retrieval from its atlas: the corpora, the queries, and the texts that are stored with the results."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ WHERE
 ORDER BY md5(concat($seed, ' ', p.position_id)), p.position_id
 LIMIT $n
 """
-"""Which positions are asked for does not depend on how many."""
+"""Positions to query, in a seeded order that does not depend on their number."""
 
 TEXTS = "SELECT d.document_id, dense_rank() OVER (ORDER BY md5(d.text)) FROM document AS d ORDER BY d.document_id"
 
@@ -69,7 +69,7 @@ class CorpusQueries:
 
 
 def queries(con: duckdb.DuckDBPyConnection, corpus_id: int, n: int, seed: int) -> CorpusQueries:
-    """Draw at most n positions of a corpus that have a key and the model's prediction, by a hash of the seed. Raises AtlasError where none has both."""
+    """Draw at most n positions of a corpus that have a key and the model's prediction, by a hash of the seed. Raises AtlasError if none has both."""
     found = con.execute(QUERIES, {"corpus": corpus_id, "n": n, "seed": seed}).fetchnumpy()
     columns = list(found.values())
     if not len(columns[0]):
@@ -79,7 +79,7 @@ def queries(con: duckdb.DuckDBPyConnection, corpus_id: int, n: int, seed: int) -
 
 
 def text_numbers(con: duckdb.DuckDBPyConnection) -> tuple[np.ndarray, np.ndarray]:
-    """List the document_ids, ascending, and for each a number that is the same where the texts are: a document may be in two corpora."""
+    """List the document_ids, ascending, and for each a number that is equal for equal texts: a document may be in two corpora."""
     found = np.array(con.execute(TEXTS).fetchall(), np.int64).reshape(-1, 2)
     return found[:, 0], found[:, 1]
 
@@ -93,7 +93,7 @@ def token_texts(con: duckdb.DuckDBPyConnection, token_ids: Iterable[np.ndarray])
 
 
 def select_wanted_rows(con: duckdb.DuckDBPyConnection, sql: str, column: str, ids: np.ndarray) -> pa.Table:
-    """Read the rows of a SELECT that joins `wanted`, which has the distinct ids that are not NOWHERE."""
+    """Read the rows of a SELECT that joins the table `wanted`, which has the distinct ids that are not NOWHERE."""
     wanted = np.unique(ids)
     con.register("wanted", pa.table({column: wanted[wanted >= 0]}))
     try:

@@ -1,4 +1,4 @@
-"""Keys beside an atlas, read row group by row group: what is held at once does not grow with the store."""
+"""Keys beside an atlas, read row group by row group: memory does not grow with the store."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,15 +22,16 @@ STORES = "SELECT d.corpus_id, d.key_site, d.layer, d.n_entries, d.n_bytes, d.sha
 FILES = "SELECT f.name, f.n_bytes, f.sha256 FROM key_file AS f WHERE f.corpus_id = $corpus ORDER BY f.first_position_id"
 
 BLOCK_BYTES = 2**26
-"""Of the float32 keys of a block, about: several row groups."""
+"""Approximate bytes of the float32 keys of a block, which has several row groups."""
 
 MOST_GROUP_BYTES = 2**28
-"""Of the entries of a row group, which is read at once: a file of kilobytes may hold any number of equal ones. `--keys` writes groups of 8 MiB."""
+"""Maximum bytes of the entries of a row group, which is read at once: a file of kilobytes may hold any number of equal entries.
+`--keys` writes groups of 8 MiB."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Entries in the order of position_id. first: number of the first in the store. keys: [n, d_model] float32; the others [n]."""
+    """Entries in the order of position_id. first: number of the first entry in the store. keys: [n, d_model] float32; the other arrays are [n]."""
 
     first: int
     position_ids: np.ndarray
@@ -41,7 +42,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Store:
-    """The keys of one corpus. files: (path, bytes, sha256) of each, in the order of position_id."""
+    """The keys of one corpus. files: (path, bytes, sha256) of each file, in the order of position_id."""
 
     corpus_id: int
     key_site: str
@@ -52,9 +53,9 @@ class Store:
     files: tuple[tuple[Path, int, str], ...]
 
     def check(self, d_model: int, advance: "Callable[[int], None]") -> None:
-        """Raise AtlasError for a file that is gone, is not the one that the atlas knows, or has not the form of keys of d_model numbers.
+        """Raise AtlasError if a file is missing, is not the one that the atlas names, or does not have the form of keys of d_model numbers.
 
-        advance: told of bytes that were looked at.
+        advance: called with the number of bytes that were checked.
         """
         found_entries = 0
         for path, n_bytes, sha256 in self.files:
@@ -70,7 +71,7 @@ class Store:
             raise AtlasError(f"the keys of corpus {self.corpus_id} are {found_entries:,} where the atlas says {self.n_entries:,}: {AGAIN}")
 
     def blocks(self) -> Iterator[Block]:
-        """Yield all entries, in blocks of BLOCK_BYTES."""
+        """Yield all entries, in blocks of about BLOCK_BYTES."""
         first = 0
         for path, *_ in self.files:
             with pq.ParquetFile(path) as file:
@@ -84,7 +85,7 @@ class Store:
                         yield block
 
     def keys_at(self, position_ids: np.ndarray) -> np.ndarray:
-        """Read the keys of some positions, [n, d_model] float32 in their order. Raises AtlasError for one that is no entry."""
+        """Read the keys of the given positions, [n, d_model] float32 in their order. Raises AtlasError if a position has no key."""
         order = np.argsort(position_ids)
         found = np.concatenate([block.keys[np.isin(block.position_ids, position_ids, assume_unique=True)] for block in self.blocks()])
         if len(found) != len(position_ids):
@@ -98,11 +99,11 @@ AGAIN = "an ingest with --keys and what it was made with writes it again"
 
 
 ID_BYTES = 20
-"""Of an entry, beside its key."""
+"""Bytes of an entry beside its key."""
 
 
 def count_entries(path: Path, d_model: int) -> int:
-    """Count the entries of a file. Raises AtlasError for one that is no Parquet, has other columns than keys have, or row groups too large to be read."""
+    """Count the entries of a file. Raises AtlasError if it is not Parquet, has other columns than keys have, or has row groups too large to be read."""
     wanted = dict(zip(COLUMNS, (pa.int64(), pa.int64(), pa.int32(), pa.list_(pa.float16(), d_model)), strict=True))
     try:
         with pq.ParquetFile(path) as file:
@@ -118,7 +119,7 @@ def count_entries(path: Path, d_model: int) -> int:
 
 
 def read_group(path: Path, file: pq.ParquetFile, group: int) -> pa.Table:
-    """Read one row group of a file of keys. Raises AtlasError for pages that cannot be read, and for an entry that lacks something."""
+    """Read one row group of a file of keys. Raises AtlasError if a page cannot be read, or an entry lacks a value."""
     try:
         found = file.read_row_group(group, columns=list(COLUMNS))
     except (pa.ArrowException, OSError) as error:
@@ -138,7 +139,7 @@ def block_of(first: int, table: pa.Table) -> Block:
 
 
 def store(con: duckdb.DuckDBPyConnection, atlas: Path, corpus_id: int) -> Store:
-    """Find the keys of a corpus of the open atlas at that path. Raises AtlasError where it has none."""
+    """Find the keys of a corpus of the open atlas at the path `atlas`. Raises AtlasError if the corpus has none."""
     found = {row[0]: row for row in con.execute(STORES).fetchall()}
     if corpus_id not in found:
         again = complete(con, f"atlas ingest {quote(str(atlas))} --model … --corpus … --keys", corpus_id)

@@ -1,4 +1,4 @@
-"""NAME.retrievals.duckdb, to be changed: a retrieval is kept whole, or not at all."""
+"""Changes of NAME.retrievals.duckdb: a retrieval is stored whole, or not at all."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from schema.open.others import differ
 SAME = (
     "store_sha256", "tune_sha256", "test_sha256", "weights_sha256", "search", "n_queries", "most_neighbours", "seed", "is_training_text",
 )  # fmt: skip
-"""What makes a retrieval the same as another."""
+"""Columns that identify a retrieval: two retrievals with equal values are the same."""
 
 THERE = (
     "SELECT r.retrieval_id, r.n_earlier_tests FROM retrievals.retrieval AS r "
@@ -24,15 +24,15 @@ THERE = (
 )
 EARLIER = "SELECT count(*) FROM retrievals.retrieval AS r WHERE r.store_sha256 = $store_sha256 AND r.test_sha256 = $test_sha256"
 SHARED = {"position_text": "position_id", "token_text": "token_id"}
-"""Tables whose rows several retrievals share, by what they are of."""
+"""Tables whose rows several retrievals share → the id column of each."""
 
 TEXT = {"position_text": "text_before", "token_text": "text"}
-"""Their columns that hold the text."""
+"""The same tables → the column that holds the text."""
 
 
 @dataclass(frozen=True)
 class KeptRetrieval:
-    """A retrieval that is kept. is_new: whether it was just made; n_earlier_tests: how many had scored the same test corpus before it."""
+    """A stored retrieval. is_new: whether it was just made. n_earlier_tests: how many had scored the same test corpus, with the same store, before."""
 
     retrieval_id: int
     is_new: bool
@@ -40,13 +40,13 @@ class KeptRetrieval:
 
 
 def find_kept(con: duckdb.DuckDBPyConnection, row: Mapping[str, object]) -> KeptRetrieval | None:
-    """Find the retrieval with the same settings over the same keys; None if there is none."""
+    """Find the stored retrieval with the same settings over the same keys; return None if there is none."""
     found = con.execute(THERE, {name: row[name] for name in SAME}).fetchall()
     return KeptRetrieval(found[0][0], False, found[0][1]) if found else None
 
 
 def keep(path: Path, row: Mapping[str, object], tables: Mapping[str, pa.Table]) -> KeptRetrieval:
-    """Add a retrieval to the file beside the atlas. Raises what `change_companion` does, with the file as it was."""
+    """Add a retrieval to the file beside the atlas. Raises the errors of `change_companion`, with the file as it was."""
     with change_companion(RETRIEVALS, path) as con:
         retrieval_id = next_id(con, "retrievals", "retrieval_id")
         (n_earlier,) = con.execute(EARLIER, {name: row[name] for name in ("store_sha256", "test_sha256")}).fetchall()[0]
@@ -70,7 +70,7 @@ def insert(con: duckdb.DuckDBPyConnection, name: str, rows: pa.Table, retrieval_
 
 
 def refuse_other_texts(con: duckdb.DuckDBPyConnection, name: str) -> None:
-    """Raise AtlasError where the file has another text of something: of an atlas whose model or text was replaced."""
+    """Raise AtlasError if the file has another text for one of these ids: its rows are then of an atlas whose model or text was replaced."""
     key = SHARED[name]
     pairs = f"FROM retrievals.{name} AS k INNER JOIN new_rows AS r ON k.{key} = r.{key}"
     if other := con.execute(f"SELECT k.{key} {pairs} WHERE {differ(f'k.{TEXT[name]}', f'r.{TEXT[name]}')} ORDER BY 1 LIMIT 1").fetchall():

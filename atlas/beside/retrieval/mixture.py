@@ -1,4 +1,4 @@
-"""What neighbours predict, and the mixture of that with the model (Khandelwal et al. 2020, equations 2 and 3), in float64."""
+"""Predictions of neighbours, and their mixture with the model's predictions (Khandelwal et al. 2020, equations 2 and 3), in float64."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from schema.errors import AtlasError
 
 KS = (8, 64, 256, 1024)
 TEMPERATURES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-"""That are tried, in units of the median distance to the nearest entry: distances grow with d_model and the norm's gain."""
+"""Temperatures that are tried, in units of the median distance to the nearest entry: distances grow with d_model and the norm's gain."""
 
 WEIGHTS = np.arange(21) / 20
-"""λ that are tried."""
+"""Weights λ of the mixture that are tried."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Neighbours, temperature and weight λ of the mixture, and the perplexity that they gave where they were chosen."""
+    """Number of neighbours, temperature and weight λ of the mixture, and their perplexity on the text they were chosen on."""
 
     k: int
     temperature: float
@@ -28,7 +28,7 @@ class Choice:
 
 
 class Shares(NamedTuple):
-    """What the neighbours of each query predict at one k and temperature, [n] each; names as in the table knn_prediction."""
+    """Predictions of each query's neighbours at one k and temperature, [n] each; names as in the table knn_prediction."""
 
     next_token_prob: np.ndarray
     top_token_id: np.ndarray
@@ -39,7 +39,7 @@ class Shares(NamedTuple):
 
 
 def median_nearest(found: Neighbours) -> float:
-    """Compute the median over the queries of the distance to the nearest entry. Raises AtlasError where nothing can be scaled by it."""
+    """Compute the median over the queries of the distance to the nearest entry. Raises AtlasError if it is 0, or a query has no neighbour."""
     nearest = found.distances[:, 0].astype(np.float64)
     if not np.isfinite(nearest).all():
         raise AtlasError(f"{int(np.isinf(nearest).sum())} of {len(nearest)} queries have no neighbour: every entry of the store is of their own text")
@@ -49,12 +49,12 @@ def median_nearest(found: Neighbours) -> float:
 
 
 def parameter_grid(most: int, median: float) -> list[tuple[int, float]]:
-    """Pair every k up to `most` with every temperature."""
+    """Pair every k up to `most` with every temperature; `median` is the unit of temperature."""
     return [(k, step * median) for k in sorted({*(k for k in KS if k < most), most}) for step in TEMPERATURES]
 
 
 def shares(found: Neighbours, next_token_ids: np.ndarray, settings: Sequence[tuple[int, float]]) -> list[Shares]:
-    """Compute p_kNN for each k and temperature: of the nearest k, weights exp(-distance / T), summed over the neighbours that the same token follows."""
+    """Compute p_kNN for each k and temperature T: the nearest k have weights exp(-distance / T), summed over neighbours with the same next token."""
     each = zip(found.distances, found.next_token_ids, next_token_ids, strict=True)
     rows = [query_shares(distances, tokens, following, settings) for distances, tokens, following in each]
     columns = np.array(rows, np.float64).reshape(len(rows), len(settings), len(Shares._fields))
@@ -62,7 +62,7 @@ def shares(found: Neighbours, next_token_ids: np.ndarray, settings: Sequence[tup
 
 
 def query_shares(distances: np.ndarray, tokens: np.ndarray, following: int, settings: Sequence[tuple[int, float]]) -> list[tuple[float, ...]]:
-    """Compute one query's row of each `Shares`, one for each k and temperature."""
+    """Compute one query's row of `Shares` for each k and temperature."""
     exact, nearest = distances.astype(np.float64), float(distances[0])
     named, places = np.unique(tokens, return_inverse=True)
     found: list[tuple[float, ...]] = []
@@ -81,7 +81,7 @@ def query_shares(distances: np.ndarray, tokens: np.ndarray, following: int, sett
 
 
 def perplexities(surprisals: np.ndarray, probs: np.ndarray) -> np.ndarray:
-    """Compute exp(mean -ln((1 - λ)·p_LM + λ·p_kNN)) for every λ of WEIGHTS, [21]; infinite where neither gives a token anything."""
+    """Compute exp(mean -ln((1 - λ)·p_LM + λ·p_kNN)) for every λ of WEIGHTS, [21]; infinite if a token has probability 0 in the mixture."""
     with np.errstate(divide="ignore"):
         mixed = np.log((1 - WEIGHTS[:, None]) * np.exp(-surprisals.astype(np.float64)) + WEIGHTS[:, None] * probs)
     return np.exp(-mixed.mean(1))

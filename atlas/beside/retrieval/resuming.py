@@ -1,6 +1,7 @@
-"""Neighbours that were found are kept, some queries a file, until the retrieval is: one that is killed goes on where it was.
+"""Files of neighbours already found, kept until the retrieval is stored, so that a retrieval that is killed can resume.
 
-NAME.retrievals.duckdb.work/DIGEST/PART-ROW.npz, where the digest is of everything that says which neighbours are found: keys, search, queries, versions.
+Each file, NAME.retrievals.duckdb.work/DIGEST/PART-ROW.npz, holds the neighbours of some queries. DIGEST is a hash of everything that determines the
+neighbours: keys, search, queries, versions.
 """
 
 import hashlib
@@ -21,10 +22,10 @@ from schema.durable import put_in_place
 from schema.errors import AtlasError
 
 KEPT = re.compile(r"[a-z_]+-\d{9}\.npz(?:\.\d+)?")
-"""Names of files of neighbours, and of those that were being written."""
+"""Names of files of neighbours, and of their unfinished drafts."""
 
 SAID = "is_training_text"
-"""Of a retrieval's row, what somebody says of it: no neighbour depends on it."""
+"""Column of a retrieval's row that a person states, and on which no neighbour depends."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Batches:
     position_ids: np.ndarray
 
     def load(self, rows: slice) -> Neighbours | None:
-        """Read what was kept of these queries; None where there is nothing, or what is there is cut short or of other queries."""
+        """Read the stored neighbours of these queries; return None if there is no file, or it is cut short or of other queries."""
         try:
             # opened here, since numpy leaves a file open that it cannot read; what somebody has planted expands to no more than it is
             with self.path(rows).open("rb") as file, ZipFile(file) as archive:
@@ -51,7 +52,7 @@ class Batches:
         return Neighbours(*columns) if is_theirs and len({c.shape for c in columns}) == 1 else None
 
     def save(self, rows: slice, found: Neighbours) -> None:
-        """Keep them, whole or not at all. Raises AtlasError where the folder cannot be written."""
+        """Store the neighbours of these queries, whole or not at all. Raises AtlasError if the folder cannot be written."""
         path = self.path(rows)
         draft = path.with_name(f"{path.name}.{os.getpid()}")
         try:
@@ -67,7 +68,7 @@ class Batches:
 
 
 def work_folder(atlas: Path, row: Mapping[str, object]) -> Path:
-    """Give the folder where the neighbours of a retrieval are kept until it is kept itself. row: what is known of it before anything is looked for."""
+    """Return the folder that holds the neighbours of a retrieval until the retrieval is stored. row: its columns that are known before the search."""
     of = {name: value for name, value in row.items() if name != SAID}
     digest = hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()
     beside = RETRIEVALS.path(atlas)
@@ -75,7 +76,7 @@ def work_folder(atlas: Path, row: Mapping[str, object]) -> Path:
 
 
 def forget(folder: Path) -> None:
-    """Remove what was kept there, and each folder that is empty then."""
+    """Remove the files of neighbours in a folder, then the folder and its parent if they are empty."""
     with suppress(OSError):
         for path in folder.iterdir():
             if KEPT.fullmatch(path.name):

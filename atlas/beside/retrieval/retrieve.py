@@ -1,4 +1,4 @@
-"""`atlas retrieve`, from the keys beside an atlas to a retrieval that is kept:
+"""`atlas retrieve`, from the keys beside an atlas to a stored retrieval:
 
 keys → the tune queries' neighbours → k, temperature, weight → the test queries' neighbours, scored with these once → NAME.retrievals.duckdb
 """
@@ -28,12 +28,12 @@ from schema.errors import AtlasError
 from schema.open.opening import open_with_beside
 
 MOST_KEPT = 32
-"""Neighbours of a query that are kept."""
+"""Maximum neighbours of a query that are stored."""
 
 
 @dataclass(frozen=True)
 class RetrievalContext:
-    """An open atlas with the keys that a retrieval reads. texts: document_ids → numbers that are equal where the texts are. work: where neighbours are kept."""
+    """An open atlas with the keys that a retrieval reads. texts: document_ids → numbers, equal for equal texts. work: folder of neighbours already found."""
 
     con: duckdb.DuckDBPyConnection
     asked: Retrieval
@@ -47,7 +47,7 @@ class RetrievalContext:
 
 @dataclass(frozen=True)
 class PartNeighbours:
-    """The queries of one corpus, their neighbours, and which of them have the same text before them."""
+    """The queries of one corpus, their neighbours, and whether each query has the same text before it as one of its neighbours."""
 
     part: str
     asked: CorpusQueries
@@ -56,7 +56,10 @@ class PartNeighbours:
 
 
 def retrieve(path: Path, asked: Retrieval, bar: Progress) -> KeptRetrieval:
-    """Do what is asked, unless it has been done: then what was kept. Raises AtlasError, with nothing changed, for keys that are gone or not the atlas's."""
+    """Run a retrieval, or return the stored one if the same was run before.
+
+    Raises AtlasError, with nothing changed, if keys are missing or not the atlas's.
+    """
     started = datetime.now(UTC)
     with closing(open_with_beside(path)) as con:
         check(asked)
@@ -99,7 +102,7 @@ def check(asked: Retrieval) -> None:
 
 
 def settings(con: duckdb.DuckDBPyConnection, asked: Retrieval, stores: dict[int, Store]) -> dict[str, object]:
-    """Collect what is known of the retrieval's row before anything is looked for."""
+    """Collect the columns of the retrieval's row that are known before the search."""
     of, tune, test = (stores[corpus_id] for corpus_id in (asked.store, asked.tune, asked.test))
     ((weights,),) = con.execute("SELECT m.weights_sha256 FROM model AS m").fetchall()
     is_compressed = of.n_entries > MOST_EXACT if asked.is_compressed is None else asked.is_compressed
@@ -117,7 +120,7 @@ def versions() -> dict[str, str]:
 
 
 def check_files(con: duckdb.DuckDBPyConnection, stores: Sequence[Store], bar: Progress) -> None:
-    """Read every file once: a file that was cut or replaced would give other neighbours, and say nothing."""
+    """Check every file of keys by reading it once: a truncated or replaced file would silently give other neighbours."""
     ((d_model,),) = con.execute("SELECT m.d_model FROM model AS m").fetchall()
     different = {each.corpus_id: each for each in stores}.values()
     task = bar.add_task("check keys", total=sum(each.n_bytes for each in different), unit="bytes")
@@ -141,7 +144,7 @@ def open_context(con: duckdb.DuckDBPyConnection, asked: Retrieval, stores: dict[
 
 
 def find_neighbours(world: RetrievalContext, part: str, corpus_id: int) -> PartNeighbours:
-    """Find the queries of a corpus and, for each, as many nearest entries as are asked for, whatever k is chosen: the same near-copies are found."""
+    """Find the queries of a corpus and the requested number of nearest entries of each, whatever k is chosen, so that near-copies do not depend on k."""
     asked = queries(world.con, corpus_id, world.asked.queries, world.asked.seed)
     keys = world.of_queries[corpus_id].keys_at(asked.position_ids)
     task = world.bar.add_task(f"search {part}", total=len(keys) * world.store.n_entries, unit="pairs")
@@ -176,7 +179,7 @@ def prediction_rows(each: PartNeighbours, grid: Sequence[tuple[int, float]], pre
 
 
 def neighbour_rows(each: PartNeighbours) -> pa.Table:
-    """Build a row for each of the nearest MOST_KEPT neighbours of each query, or for as many as there are."""
+    """Build a row for each of the nearest MOST_KEPT neighbours of each query, or for all if there are fewer."""
     of = Neighbours(*(column[:, :MOST_KEPT] for column in each.neighbours))
     rows, columns = np.nonzero(of.position_ids >= 0)
     return pa.table(
@@ -188,7 +191,7 @@ def neighbour_rows(each: PartNeighbours) -> pa.Table:
 
 
 def texts_of(con: duckdb.DuckDBPyConnection, tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
-    """Read the texts of the positions and tokens that other tables name."""
+    """Read the texts of the positions and tokens that the other tables name."""
     of, predicted, near = (tables[name] for name in ("knn_query", "knn_prediction", "knn_neighbour"))
     positions = np.concatenate([of["position_id"].to_numpy(), near["neighbour_position_id"].to_numpy()])
     named = (of["next_token_id"], of["top_token_id"], predicted["top_token_id"], near["next_token_id"])

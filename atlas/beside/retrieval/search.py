@@ -1,7 +1,7 @@
-"""The nearest entries of many queries, exactly: every entry is compared, a block of the store at a time.
+"""Exact search for the nearest entries of many queries: every entry is compared, one block of the store at a time.
 
-faiss finds candidates by |x|² - 2·x·q + |q|², whose rounding grows with the lengths of the keys. Of these the distances are then computed anew as
-Σ (x - q)² in float32, and these decide; so they do where a compressed index proposes the candidates. Squared already: nothing is squared again.
+faiss finds candidates x of a query q by |x|² - 2·x·q + |q|², whose rounding error grows with the lengths of the keys. The distances of the candidates are
+then computed anew as Σ (x - q)² in float32, and these decide, also if a compressed index proposes the candidates. Distances are already squared.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,21 +14,21 @@ import numpy as np
 from atlas.beside.retrieval.entries import Block, Store
 
 MORE = 32
-"""Candidates beyond those that are wanted, among which rounding may have put one of them."""
+"""Candidates beyond the wanted number, since rounding may have put a true neighbour among them."""
 
 QUERIES_AT_ONCE = 2048
-"""Queries for which the store is read once: what is held for one is about 60 bytes a candidate."""
+"""Queries for which the store is read once; each needs about 60 bytes of memory per candidate."""
 
 PAIR_BYTES = 2**26
-"""Of the float32 keys that are compared with their queries at once."""
+"""Bytes of the float32 keys that are compared with their queries at once."""
 
 NOWHERE = -1
-"""In place of a position where the store has fewer entries than are wanted; its distance is infinite."""
+"""Stands in for a position if the store has fewer entries than are wanted; its distance is infinite."""
 
 
 @dataclass(frozen=True)
 class Queries:
-    """What neighbours are looked for. keys: [n, d_model] float32; documents: [n], the text that each lies in, by the same numbers as of entries."""
+    """Queries whose neighbours are wanted. keys: [n, d_model] float32. documents: [n], the number of the text that each is in, as for entries."""
 
     keys: np.ndarray
     documents: np.ndarray
@@ -38,7 +38,7 @@ class Queries:
 
 
 class Neighbours(NamedTuple):
-    """The nearest entries, nearest first, ties by position_id; [n, k] each, squared L2 distances in float32."""
+    """The nearest entries of each query, nearest first, ties by position_id; each array is [n, k]. distances: squared L2, float32."""
 
     distances: np.ndarray
     position_ids: np.ndarray
@@ -46,7 +46,7 @@ class Neighbours(NamedTuple):
 
 
 class Remembered(Protocol):
-    """Neighbours of some of the queries, by their rows, that were found before."""
+    """Store of neighbours that were found before, by the rows of their queries."""
 
     def load(self, rows: slice) -> Neighbours | None: ...
 
@@ -54,16 +54,16 @@ class Remembered(Protocol):
 
 
 Texts = Callable[[np.ndarray], np.ndarray]
-"""document_ids → numbers that are equal where the texts are."""
+"""document_ids → numbers that are equal for equal texts."""
 
 Propose = Callable[[Queries, int, Callable[[int], None]], np.ndarray]
-"""Queries and k → numbers of candidates in the store, [n, k or more], NOWHERE for none; told of entries that were looked at."""
+"""Queries and k → numbers of candidates in the store, [n, k or more], NOWHERE if there are fewer; the callback receives the number of entries compared."""
 
 
 def neighbours(store: Store, queries: Queries, k: int, propose: Propose, advance: Callable[[int], None], remembered: Remembered | None = None) -> Neighbours:
-    """Find the k nearest entries of each query that are not of its own text; those that are remembered are not looked for again.
+    """Find the k nearest entries of each query that are not of its own text; neighbours in `remembered` are not searched again.
 
-    advance: told of pairs of query and entry that were looked at, now or before.
+    advance: called with the number of pairs of query and entry that were compared, now or before.
     """
     parts = []
     for start in range(0, len(queries.keys), QUERIES_AT_ONCE):
@@ -104,14 +104,17 @@ def every_entry(store: Store, texts: Texts) -> Propose:
 
 
 def search_exactly(keys: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Find the distances and rows of the nearest keys, [n, k], nearest first; fewer where there are fewer."""
+    """Find the distances and rows of the nearest keys, [n, k], nearest first; fewer columns if there are fewer keys."""
     index = faiss.IndexFlatL2(keys.shape[1])
     index.add(keys)
     return index.search(np.ascontiguousarray(queries), min(k, len(keys)))
 
 
 def comparable_rows(of_queries: np.ndarray, of_entries: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield (queries, entries) that may be compared, as rows: queries whose text has no entry here with all, those of each other text with all but its own."""
+    """Yield (query rows, entry rows) that may be compared: all pairs whose query and entry are not of the same text.
+
+    Queries whose text has no entry here come with all entries; those of each other text come with all entries but its own.
+    """
     here = np.intersect1d(of_queries, of_entries)
     others = np.flatnonzero(~np.isin(of_queries, here))
     if len(others):
@@ -121,7 +124,7 @@ def comparable_rows(of_queries: np.ndarray, of_entries: np.ndarray) -> Iterator[
 
 
 def select_nearest(store: Store, queries: Queries, candidates: np.ndarray, k: int) -> Neighbours:
-    """Select the k nearest of each query's candidates [n, any], by their exact distances."""
+    """Select the k nearest of each query's candidates, by their exact distances. candidates: [n, any number]."""
     n = candidates.shape
     distances, position_ids, tokens = np.full(n, np.inf, np.float32), np.full(n, NOWHERE, np.int64), np.full(n, NOWHERE, np.int32)
     for block in store.blocks():
@@ -134,7 +137,7 @@ def select_nearest(store: Store, queries: Queries, candidates: np.ndarray, k: in
 
 
 def squared_distances(block: Block, entries: np.ndarray, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Compute the squared L2 distance of each entry of a block to the query in the same place, [n] float32."""
+    """Compute the squared L2 distance of each of the block's `entries` to the query of the same place in `rows`, [n] float32."""
     step = max(1, PAIR_BYTES // (4 * queries.shape[1]))
     parts = [np.empty(0, np.float32)]
     for start in range(0, len(entries), step):

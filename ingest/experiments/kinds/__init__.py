@@ -1,4 +1,4 @@
-"""The kinds of experiments that a command runs: a file of this folder each, and those that other distributions add."""
+"""The kinds of experiments that a command runs: one file each in this folder, and those that other distributions add."""
 
 import re
 from functools import cache
@@ -8,15 +8,15 @@ from schema.errors import AtlasError
 from schema.registry import list_folder, points
 
 GROUP = "activation_atlas.experiment_kinds"
-"""Entry points that are a `Kind`."""
+"""Group of the entry points that name a `Kind`."""
 
 NAME = re.compile("[a-z][a-z0-9_-]{0,59}")
-"""As atlas/beside/experiments/audits/kinds_named.sql has it."""
+"""Pattern of a kind's name, the same as in atlas/beside/experiments/audits/kinds_named.sql."""
 
 
 @cache
 def kinds() -> dict[str, Kind]:
-    """Name → kind, by name. Raises AtlasError for an entry point whose kind has the name of another, or one that no file keeps."""
+    """Map each kind's name to the kind, sorted by name. Raises AtlasError for an entry point whose kind has a name that is taken or does not match NAME."""
     found: dict[str, Kind] = {kind.name: kind for kind in list_folder(__name__, "KIND").values()}
     for point in points(GROUP):
         kind = point.load()

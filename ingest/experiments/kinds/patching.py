@@ -1,4 +1,4 @@
-"""Activation patching between two prompts of equal length (Zhang and Nanda 2023): which states carry what they differ in."""
+"""Activation patching between two prompts of equal length (Zhang and Nanda 2023): which states carry the difference between the prompts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ class Patching(Kind):
 
 
 def part(model: "Model", settings: Settings, place: int, pair: "tuple[ReadPrompt, ReadPrompt]", direction: str) -> Part:
-    """Plan one pair in one direction. Its clean prompt has an even prompt_id, the corrupted one the next."""
+    """Plan one pair in one direction. The pair's clean prompt has prompt_id 2·place, and its corrupted prompt the next one."""
     from ingest.acting.cells import cells_of
     from ingest.experiments.costs import cost_of_cells
 

@@ -1,4 +1,4 @@
-"""Saliency: which tokens a prediction rests on, by gradients, their integral (Sundararajan et al. 2017) and occlusion."""
+"""Saliency: the tokens that a prediction depends on, by gradients, their integral (Sundararajan et al. 2017) and occlusion."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ingest.model.models import Model
 
 GRADIENT = 3
-"""Forward passes that one with its gradients is counted as."""
+"""Number of forward passes that one pass with gradients counts as."""
 
 
 @dataclass(frozen=True)

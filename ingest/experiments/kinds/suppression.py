@@ -1,4 +1,4 @@
-"""Suppression of toxicity (Geva et al. 2022, section 6.1): what a model writes with values of a concept switched on, beside controls and other ways."""
+"""Suppression of toxicity (Geva et al. 2022, section 6.1): text generated with values of a concept switched on, beside controls and other methods."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ SCORERS = ("alt-profanity-check", "hatesonar")
 UNWANTED = "unwanted-words"
 
 WRITTEN = 4
-"""A token that is written costs as much as so many that are read."""
+"""Cost of generating one token, in tokens that are only read."""
 
 
 @dataclass(frozen=True)

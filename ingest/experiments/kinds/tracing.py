@@ -1,4 +1,4 @@
-"""Causal tracing (Meng et al. 2022, section 2): where putting a clean state back, after noise on the subject, brings the answer back."""
+"""Causal tracing (Meng et al. 2022, section 2): which clean states, restored after noise on the subject, bring the answer back."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

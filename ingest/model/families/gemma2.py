@@ -1,4 +1,4 @@
-"""Gemma 2: Gemma with norms of what attention and FFN wrote, soft-caps of scores and logits, and a window in every other layer."""
+"""Gemma 2: Gemma with norms after attention and FFN, soft-caps of scores and logits, and a window in every other layer."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Gemma 3: Gemma 2 with norms of q and k in place of the scores' soft-cap, and a base of RoPE for local and one for global layers."""
+"""Gemma 3: Gemma 2 with norms of q and k in place of the scores' soft-cap, and separate RoPE bases for local and global layers."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""GPT-Neo: GPT-2 with projections apart, unscaled scores, and a window in every other layer."""
+"""GPT-Neo: GPT-2 with separate projections for q, k and v, unscaled scores, and a window in every other layer."""
 
 from dataclasses import replace
 

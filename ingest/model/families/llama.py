@@ -1,9 +1,9 @@
-"""Llama, whose names of modules most later families took over."""
+"""Llama, whose module names most later families took over."""
 
 from ingest.model.facts import SMALL, Architecture, Attention, Ffn, Rotary, Stream
 
 TINY = {**SMALL, "intermediate_size": 24, "num_attention_heads": 4, "num_key_value_heads": 2}
-"""Sizes for tests that its kin share."""
+"""Sizes for tests, shared by the families derived from Llama."""
 
 FAMILY = Architecture(
     stream=Stream(backbone="model", layers="layers", final_norm="norm", token_embedding="embed_tokens"),

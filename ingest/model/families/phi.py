@@ -1,4 +1,4 @@
-"""Phi: parallel blocks, RoPE on some dimensions, biases everywhere, and norms of q and k where the configuration turns them on."""
+"""Phi: parallel blocks, RoPE on some dimensions, biases everywhere, and norms of q and k if the configuration turns them on."""
 
 from transformers import PretrainedConfig
 

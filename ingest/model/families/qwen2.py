@@ -1,4 +1,4 @@
-"""Qwen2: Llama with biases of q, k and v, and windows in some layers where the configuration turns them on."""
+"""Qwen2: Llama with biases of q, k and v, and windows in some layers if the configuration turns them on."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Models that only count, for the reference model's perplexity to stand beside."""
+"""Counting models: baselines for the reference model's perplexity."""
 
 import math
 from collections import Counter

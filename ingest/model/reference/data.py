@@ -14,7 +14,7 @@ from ingest.text.corpora.sotu import open_sotu
 BOS = "<|endoftext|>"
 
 BLOCK = (5, 101)
-"""Shortest block of tokens that repeat, and what all are shorter than."""
+"""Bounds on the length of a block of tokens that repeats: the shortest, and the first length that is too long."""
 
 N_TIMES = 4
 """A block is read so often, or as often as fits."""
@@ -44,10 +44,10 @@ def windows(speech: Tensor, bos: int, offset: int = 0) -> Iterator[Tensor]:
 
 
 def repeated_batch(n_tokens: int, vocabulary: int, bos: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-    """Build a batch of about n_tokens: rows of BOS and a block of different tokens again and again, each token as likely as any other but BOS.
+    """Build a batch of about n_tokens: rows of BOS and a block of different tokens again and again, each token but BOS equally likely.
 
-    Blocks of one batch are equally long; of the lengths each octave is as likely as any other, so that no fixed distance tells what follows, and
-    what there is to find is sometimes near.
+    The blocks of a batch are equally long. Their length is drawn log-uniformly, so that no fixed distance tells what follows, and the earlier copy is sometimes
+    near.
     """
     size = int(np.exp(rng.uniform(*np.log(BLOCK))))
     length = min(CONTEXT, 1 + N_TIMES * size)
@@ -56,9 +56,9 @@ def repeated_batch(n_tokens: int, vocabulary: int, bos: int, rng: np.random.Gene
 
 
 def epoch(speeches: list[Tensor], bos: int, rng: np.random.Generator, recipe: Recipe) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the shuffled batches of one pass, each speech cut from another place than in the pass before.
+    """Yield the shuffled batches of one pass, each speech cut into windows from an offset drawn anew.
 
-    After each one comes one that repeats, if the recipe has such.
+    A batch of repeated blocks follows each of them, if the recipe has such.
     """
     cut = [w for s in speeches for w in windows(s, bos, int(rng.integers(0, min(CONTEXT, len(s) // 2 + 1))))]
     order = rng.permutation(len(cut))
@@ -69,7 +69,7 @@ def epoch(speeches: list[Tensor], bos: int, rng: np.random.Generator, recipe: Re
 
 
 def batch(rows: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Pad rows to inputs [n, longest] and targets, which are -100 (left out of the loss) where there is nothing to predict."""
+    """Pad rows to inputs [n, longest - 1] and targets of the same shape, which are -100 (left out of the loss) if there is nothing to predict."""
     padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=0)
     targets = torch.nn.utils.rnn.pad_sequence([r[1:] for r in rows], batch_first=True, padding_value=-100)
     return padded[:, : targets.shape[1]], targets

@@ -1,4 +1,4 @@
-"""Whether induction is there yet: random tokens that repeat, read at every check (Elhage et al. 2021; Olsson et al. 2022)."""
+"""Probe for induction during training: random tokens that repeat, read at every check (Elhage et al. 2021; Olsson et al. 2022)."""
 
 import json
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ FILE = "curve.json"
 """Beside the weights."""
 
 MOST_BYTES = 2**24
-"""Of such a file: some eighty thousand checks."""
+"""Maximum bytes of such a file: some eighty thousand checks."""
 
 N_SEQUENCES, BLOCK = 10, 50
 
@@ -25,9 +25,9 @@ class Probe(NamedTuple):
 
     step: int
     first_block: float
-    """Loss of tokens that nothing tells."""
+    """Loss on the first block, whose tokens nothing predicts."""
     second_block: float
-    """Loss of the same tokens when they come again: what a model gains on the first block is what it takes from there."""
+    """Loss on the same tokens when they come again; how far it is below first_block is what the model takes from the first copy."""
     induction: float
     """Largest of all heads: weight on the token after the last copy of the one that it looks from (prefix matching)."""
     induction_layer: int
@@ -46,7 +46,7 @@ def probe_rows(vocabulary: int, bos: int) -> np.ndarray:
 
 
 def measure(model: Any, step: int, bos: int) -> Probe:
-    """Measure the losses and the scores of a check. model: a causal language model whose attention code can be chosen; it is left as it was."""
+    """Measure the losses and the scores of a check. model: a causal language model, put in evaluation mode; its attention code is changed and restored."""
     import torch
 
     rows = torch.from_numpy(probe_rows(model.config.vocab_size, bos))
@@ -66,7 +66,7 @@ def measure(model: Any, step: int, bos: int) -> Probe:
 
 
 def find_largest_score(scores: np.ndarray) -> tuple[float, int, int]:
-    """Find the largest of [layer, head], and where it is."""
+    """Find the largest of scores [layer, head], and its layer and head."""
     layer, head = np.unravel_index(scores.argmax(), scores.shape)
     return float(scores[layer, head]), int(layer), int(head)
 
@@ -95,7 +95,7 @@ def read_curve(folder: Path) -> list[Probe]:
 
 
 def require_checks(found: list[Probe]) -> None:
-    """Raise ValueError for steps that do not rise, and for numbers that no such probe has: a model's folder may be anybody's."""
+    """Raise ValueError for steps that do not rise, and for numbers that no probe yields: a model's folder may come from anyone."""
     for i, check in enumerate(found):
         if not (found[i - 1].step if i else -1) < check.step < 2**31:
             raise ValueError(f"check {i} is of step {check.step}, and steps rise")
@@ -107,5 +107,5 @@ def require_checks(found: list[Probe]) -> None:
 
 
 def curve(model: str) -> list[Probe]:
-    """Read what was seen of a model in training, by the name or folder that was asked for; empty for one without it."""
+    """Read the curve of a model, given by name or folder; empty if it has none."""
     return read_curve(FOLDERS.get(model, Path(model).expanduser()))

@@ -1,4 +1,4 @@
-"""What a reference model is and how it is trained, as numbers."""
+"""Recipes: what a reference model is and how it is trained, as numbers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ WARMUP_STEPS = 300
 WEIGHT_DECAY = 0.1
 DROPOUT = 0.0
 AVERAGE_DECAY = 0.999
-"""Of the running mean of the weights, a step."""
+"""Decay of the running mean of the weights, per step."""
 PATIENCE = 2
 """Checks within which the validation loss has to fall by `min_fall`."""
 
@@ -21,7 +21,7 @@ class Recipe:
     """One reference model. All share the kind of tokenizer, the optimizers and what stands above."""
 
     name: str
-    """Of its folder; on the command line too."""
+    """Name of the model's folder, and of the model on the command line."""
     title: str
     about: str
     """What it is and why, for the card."""
@@ -36,7 +36,7 @@ class Recipe:
     check_steps: int
     """Steps between two checks."""
     check_every: int
-    """Every how many-th validation speech a check reads."""
+    """Stride over the validation speeches: a check reads every check_every-th."""
     max_steps: int
     min_fall: float | None
     """Nats by which PATIENCE checks have to lower the validation loss, or training ends; None: it ends at max_steps."""

@@ -31,8 +31,10 @@ COUNTED = ("step", "n_tokens", "seconds", "losses")
 
 @dataclass
 class State:
-    """Where training stands: the model, the running mean of its weights, the steps and tokens taken and the seconds they took, of every check
-    (step, training loss since the last check, validation loss of the mean), and what probes found."""
+    """State of a training: the model, the running mean of its weights, the steps and tokens taken, the CPU seconds they took, and the results of probes.
+
+    losses: for every check (step, training loss since the last check, validation loss of the mean).
+    """
 
     model: PreTrainedModel
     average: AveragedModel
@@ -65,12 +67,12 @@ class Speeches:
 
 
 def begin(model: PreTrainedModel, learning_rate: float) -> State:
-    """Begin with nothing learned yet."""
+    """Make the state of a training that has taken no step yet."""
     return State(model, AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(AVERAGE_DECAY)), new_optimizers(model, learning_rate), learning_rate)
 
 
 def save(state: State, file: Path) -> None:
-    """Save all that training goes on from, whole or not at all."""
+    """Save all that training needs to resume; the file appears whole or not at all."""
     draft = file.with_suffix(".tmp")
     parts = {"model": state.model.state_dict(), "average": state.average.state_dict(), "optimizers": [o.state_dict() for o in state.optimizers]}
     counted = {**{name: getattr(state, name) for name in COUNTED}, "probes": [tuple(p) for p in state.probes]}
@@ -79,7 +81,7 @@ def save(state: State, file: Path) -> None:
 
 
 def restore(state: State, file: Path) -> None:
-    """Stand where `save` was called."""
+    """Restore the state that `save` wrote."""
     saved = torch.load(file, weights_only=True)
     state.model.load_state_dict(saved["model"])
     state.average.load_state_dict(saved["average"])

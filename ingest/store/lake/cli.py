@@ -1,4 +1,4 @@
-"""`atlas pull` and `atlas compact`: what there is to do with a lake."""
+"""The commands for a lake: `atlas pull` and `atlas compact`."""
 
 import re
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Make few sorted files of a lake's many small ones, and remove what nobody needs any more.
+"""Compaction of a lake: few sorted files in place of many small ones, and removal of files that nobody needs any more.
 
-DuckLake has functions that remove files, of any name and wherever its catalogue says: none is called, but to list. See ingest/store/lake/place.py.
+DuckLake's own functions remove files of any name, wherever its catalogue points, so they are called only to list files. See ingest/store/lake/place.py.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ SCHEDULED = "SELECT f.path, f.path_is_relative FROM ducklake_files_scheduled_for
 
 
 class Compacted(NamedTuple):
-    """Files of the lake's tables and their bytes, before and after; files that were removed from the storage."""
+    """Number and bytes of the files of the lake's tables, before and after; number of files that were removed from the storage."""
 
     files: tuple[int, int]
     bytes: tuple[int, int]
@@ -26,7 +26,7 @@ class Compacted(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """Whole paths of files: what would be removed, and what would be too once it is merged into others."""
+    """Full paths of the files that would be removed, and of the files that would be removed too once they are merged into others."""
 
     removed: list[str]
     merged: list[str]
@@ -35,7 +35,7 @@ class Planned(NamedTuple):
 def compact(path: Path, keep_hours: int) -> Compacted:
     """Merge the files of every table, in the table's order, and remove files that no snapshot of the last `keep_hours` needs.
 
-    Who opened the lake longer ago can read it no more. Raises Locked while an ingest writes to it.
+    A reader that opened the lake earlier than that can no longer read it. Raises Locked while an ingest writes to the lake.
     """
     with opened_lake(path) as store:
         # the files of a shard that waits are nobody's yet
@@ -64,12 +64,15 @@ def size(con: duckdb.DuckDBPyConnection) -> tuple[int, int]:
 
 
 def waiting_folders(store: LakeStore) -> list[str]:
-    """List the folders of shards that wait, by name."""
+    """List the names of the folders of shards that wait to be loaded."""
     return [name.removesuffix("/manifest.json") for name in store.staging.manifests()]
 
 
 def old_files(store: LakeStore) -> dict[str, str]:
-    """Find the files that no snapshot needs any more: name → path as the catalogue has it, which may be a stranger's: those of other names are left out."""
+    """Map the name of each file that no snapshot needs any more to its path in the catalogue; names that no lake gives are left out.
+
+    Such a path may lead to somebody else's file.
+    """
     with catalogue(store.lake) as session:
         found = session.execute(SCHEDULED).fetchall()
     names = {path: path if is_relative else store.place.name(path) for path, is_relative in found}
@@ -77,7 +80,7 @@ def old_files(store: LakeStore) -> dict[str, str]:
 
 
 def remove_old(store: LakeStore) -> int:
-    """Remove the old files, and count them. The catalogue forgets them afterwards, so that a process that dies between leaves them to the next."""
+    """Remove the old files, and return their number. The catalogue forgets them last: if the process dies in between, they are left to the next."""
     old = old_files(store)
     store.remove(old.keys())
     with catalogue(store.lake) as session:

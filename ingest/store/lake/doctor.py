@@ -1,4 +1,4 @@
-"""What is wrong with a lake, and what can be done about it. Nothing is looked at while an ingest writes to it."""
+"""Faults of a lake, and their repair. Nothing is checked while an ingest writes to the lake."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ TWICE = "SELECT s.run_id, s.shard_id, count(*) FROM shard AS s GROUP BY ALL HAVI
 
 @contextmanager
 def lake_findings(path: Path, *, claims: bool = False) -> Iterator[Iterator[Finding]]:
-    """Hold a lake for this process alone, and give all that is wrong, one at a time. Raises as `opened_lake`, and AtlasError if it cannot be reached."""
+    """Lock a lake for this process alone, and yield its faults, one at a time. Raises as `opened_lake`, and AtlasError if the lake cannot be reached."""
     with opened_lake(path, claims=claims) as store:
         yield findings(store, path)
 
@@ -33,13 +33,13 @@ def findings(store: LakeStore, path: Path) -> Iterator[Finding]:
 
 
 def clean(store: LakeStore) -> None:
-    """Remove files of the lake's own that belong to no table; those of a shard that waits would be among them."""
+    """Load the shards that wait, so that their files belong to a table, and remove the lake's own files that belong to none."""
     recover(store)
     remove_orphans(store)
 
 
 def table_findings(store: LakeStore) -> Iterator[Finding]:
-    """Read every file to its end, as the committer sees the lake now."""
+    """Read every file to its end, as the committer sees the lake now; yield tables that do not read back, and shards that were entered twice."""
     tables = store.con.execute("SELECT t.schema_name, t.table_name FROM duckdb_tables() AS t WHERE t.database_name = ? ORDER BY ALL", [CATALOG]).fetchall()
     for schema, table in tables:
         try:

@@ -1,4 +1,4 @@
-"""The place of a lake gets its mark: when the lake is made, and where an earlier version made it without one."""
+"""Marking of a lake's place: when the lake is made, or later, if an earlier version made it without a mark."""
 
 import secrets
 from pathlib import Path
@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 SHOWN = 3
-"""Strange files that are named."""
+"""Number of strange files that an error names."""
 
 
 def check_place(session: "Connection", lake: Lake) -> None:
-    """Raise AtlasError where the files of a lake may not be: a place that is another's or in another's, and a place that is not empty for a new one."""
+    """Raise AtlasError unless the files of a lake may be in its place.
+
+    The place must not be another lake's or within another's, must be the one that the lake's catalogue names, and must be empty for a new lake.
+    """
     place, own = Place(lake.data), identity(session)
     if own is None:
         place.refuse_filled()
@@ -33,9 +36,9 @@ def check_place(session: "Connection", lake: Lake) -> None:
 
 
 def mark_place(session: "Connection", con: duckdb.DuckDBPyConnection, lake: Lake, path: Path, *, claims: bool) -> tuple[str, Mark]:
-    """Mark the place of an attached lake; return the lake's identity and that mark. Raises AtlasError where the place may be another's.
+    """Mark the place of an attached lake; return the lake's identity and the mark. Raises AtlasError if the place may be another lake's.
 
-    claims: whether somebody says that all there is this lake's.
+    claims: whether the user declares that all files there are this lake's.
     """
     place, own = Place(lake.data), identity(session)
     if own is None:
@@ -56,7 +59,7 @@ def mark_place(session: "Connection", con: duckdb.DuckDBPyConnection, lake: Lake
 
 
 def refuse_unmarked(con: duckdb.DuckDBPyConnection, place: Place, path: Path, own: str, *, claims: bool) -> None:
-    """Raise AtlasError where a place, with no mark or one without a word, may hold what is another's."""
+    """Raise AtlasError if a place without a mark, or whose mark has no word, may contain files of others."""
     if claims:
         if inner := [name for name in place.files() if MARK.fullmatch(name) and not name.startswith(f"{MARKS}/")]:
             raise AtlasError(f"the place of another lake lies in {place.data}, its mark is {place.data}/{inner[0]}: move that lake out of it first")
@@ -71,13 +74,13 @@ def refuse_unmarked(con: duckdb.DuckDBPyConnection, place: Place, path: Path, ow
 
 
 def unknown_files(con: duckdb.DuckDBPyConnection, place: Place) -> list[str]:
-    """List the names of Parquet files in a place that no snapshot of its lake has. DuckLake lists them, and removes nothing."""
+    """List the names of Parquet files in a place that are in no snapshot of its lake. DuckLake lists them, and removes nothing."""
     found = con.execute(f"CALL ducklake_delete_orphaned_files('{CATALOG}', cleanup_all => true, dry_run => true)").fetchall()
     return [name for (path,) in found if (name := place.name(path)) is not None]
 
 
 def strange_files(con: duckdb.DuckDBPyConnection, place: Place) -> list[str]:
-    """List the names of files in a place of which nothing shows that its lake made them: the catalogue knows neither them nor their shard."""
+    """List the names of files in a place that are not known to be the lake's: the catalogue knows neither the file nor its shard."""
     files, unseen = place.files(), set(unknown_files(con, place))
     known = {name for name in files if OWN.fullmatch(name) and name.endswith(".parquet")} - unseen
     # a shard's file may be left out where its rows were there already

@@ -1,14 +1,14 @@
 """The place of a lake's files: whose it is, and what in it may be removed.
 
-DATA/atlas-lake/IDENTITY.json     the mark: all that follows is of the lake that has this identity
+DATA/atlas-lake/IDENTITY.json     the mark: all files below belong to the lake that has this identity
 DATA/main/TABLE/ducklake-….parquet, and DATA/parts/…     by DuckLake
 DATA/shards/RUN-SHARD-…/          by workers, see ingest/store/lake/staging.py
 
-An identity is given by DuckLake when it makes a catalogue, and no two have one but where a database was copied, or forged. So the mark says in which database
-the catalogue is, and from another, as a dump that is restored, nothing is removed. Of a whole server that was copied, disk and all, that is the same: so mark
-and catalogue have a word too, and both get another whenever the lake is opened for writing; who does not know it removes nothing. Marks are
-named by the identity, so that of two lakes that begin in one place at once neither writes over the other's: each writes its own first and looks for others
-then.
+DuckLake gives every catalogue an identity. Two catalogues have the same identity only if a database was copied, or forged. So the mark names the database
+that the catalogue is in, and from a catalogue in another database, such as a restored dump, nothing is removed. If a whole server was copied, disk and all,
+the database is the same too. So mark and catalogue also share a word, which changes whenever the lake is opened for writing; a process that does not know
+the word removes nothing. A mark is named by its lake's identity, so that if two lakes begin in one place at once, neither overwrites the other's mark: each
+writes its own mark first, and then looks for others.
 """
 
 import json
@@ -40,20 +40,20 @@ MARK = re.compile(rf"(?:.*/)?{MARKS}/{UUID}\.json")
 OWN = re.compile(
     rf"(?:main|parts)/[a-z0-9_]+/ducklake-{UUID}(?:-delete)?\.parquet|shards/[0-9]{{3,}}-[0-9]{{5,}}-[0-9a-f]{{12}}/(?:[a-z0-9_]+\.parquet|manifest\.json)"
 )
-"""Names, from the place on, that a lake's writers give. They begin there and nowhere deeper, so a lake within the place of another has none of them."""
+"""File names, relative to the place, that a lake's writers give. They begin at the place itself, so no file of a lake within the place of another matches."""
 
 LONGEST_MARK = 1 << 16
-"""Bytes of a mark that are read."""
+"""Most bytes of a mark that are read."""
 
 WORD = re.compile(r"[0-9a-f]{32}")
-"""Words of marks."""
+"""Pattern of a mark's word."""
 
 AT_ONCE = 8
-"""Files that are being removed."""
+"""Number of files that are removed at once."""
 
 
 def identity(session: "Connection") -> str | None:
-    """Read what tells a lake from every other; None where the catalogue is not made yet."""
+    """Read the identity that tells a lake from every other; None if the catalogue is not made yet."""
     if not has_catalogue(session):
         return None
     ((found,),) = session.execute("SELECT s.schema_uuid FROM ducklake_schema AS s WHERE s.schema_name = 'main' AND s.end_snapshot IS NULL").fetchall()
@@ -61,7 +61,7 @@ def identity(session: "Connection") -> str | None:
 
 
 def database(session: "Connection") -> str:
-    """Tell which database of which PostgreSQL a catalogue is: a dump that is restored, or a database made after it, has the same identity, and is another."""
+    """Name the PostgreSQL server and database of a catalogue. A restored dump, or a database copied from this one, has the same identity but another name."""
     import psycopg
 
     try:
@@ -73,7 +73,7 @@ def database(session: "Connection") -> str:
 
 
 def word_table(session: "Connection") -> str:
-    """Find the table of words, made if there is none, in the schema in which the catalogue's own are: a role may have another first."""
+    """Name the table of words, created if missing, in the schema of the catalogue's own tables: a role's search path may begin with another schema."""
     ((schema,),) = session.execute("SELECT c.relnamespace::regnamespace::text FROM pg_class AS c WHERE c.oid = 'ducklake_schema'::regclass").fetchall()
     name = f"{schema}.atlas_mark"
     # who may not create anything may write to one that is there
@@ -83,12 +83,12 @@ def word_table(session: "Connection") -> str:
 
 
 def known_words(session: "Connection") -> set[str]:
-    """Read the words that a mark may have from this catalogue: the last, and the one before, of whoever died between the two writings."""
+    """Read the words that a mark of this catalogue may have: the last, and the one before, in case a process died between the two writes."""
     return {word for row in session.execute(f"SELECT m.word, m.former FROM {word_table(session)} AS m").fetchall() for word in row if word is not None}
 
 
 def keep_word(session: "Connection", word: str, former: str | None) -> None:
-    """Keep the word of the next mark, and that of the one that lies there."""
+    """Store the word of the next mark, and the word of the present mark."""
     table = word_table(session)
     with session.transaction():
         session.execute(f"DELETE FROM {table}")
@@ -97,7 +97,7 @@ def keep_word(session: "Connection", word: str, former: str | None) -> None:
 
 @dataclass(frozen=True)
 class Mark:
-    """What a mark says of the catalogue that wrote it: which database it is, and the word that both have until the next opening."""
+    """The content of a mark: the database of the catalogue that wrote it, and the word that mark and catalogue share until the next opening."""
 
     database: str
     word: str
@@ -105,7 +105,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the files of a lake are. Names of files go from there on, and marks are whole paths."""
+    """The place of a lake's files. File names are relative to it, and marks are full paths."""
 
     data: str
 
@@ -114,7 +114,7 @@ class Place:
         return "s3://" if self.data.startswith("s3://") else ""
 
     def open_filesystem(self) -> tuple[fs.FileSystem, str]:
-        """Open the file system, and name the place in it."""
+        """Open the file system; return it, and the path of the place in it."""
         if not self.scheme:
             return fs.LocalFileSystem(), os.path.realpath(self.data)
         names = {"KEY_ID": "access_key", "SECRET": "secret_key", "SESSION_TOKEN": "session_token", "REGION": "region", "ENDPOINT": "endpoint_override"}
@@ -124,7 +124,7 @@ class Place:
 
     @contextmanager
     def reach_filesystem(self) -> Iterator[tuple[fs.FileSystem, str]]:
-        """Yield what `open_filesystem` gives. Raises Unreachable where S3 does not answer, or not as asked."""
+        """Yield the result of `open_filesystem`. Raises Unreachable if S3 does not answer, or answers with an error."""
         try:
             yield self.open_filesystem()
         except OSError as error:
@@ -133,11 +133,11 @@ class Place:
             raise Unreachable(f"the storage {self.data} does not answer: {' '.join(str(error).split())}") from error
 
     def name(self, path: str) -> str | None:
-        """Find the name of a file from its whole path, None for one that lies elsewhere."""
+        """Return the name of a file from its full path; None for a file outside the place."""
         return path.removeprefix(f"{self.data}/") if path.startswith(f"{self.data}/") else None
 
     def files(self, folder: str = "") -> list[str]:
-        """List the name of every file below the place, or below a folder of it. What a link leads to is not below."""
+        """List the name of every file below the place, or below a folder of it. Links are not followed."""
         with self.reach_filesystem() as (system, root):
             top = f"{root}/{folder}" if folder else root
             if self.scheme:
@@ -147,12 +147,12 @@ class Place:
             return sorted(path.removeprefix(f"{root}/") for path in walk(system, top))
 
     def first_file(self) -> str | None:
-        """Find the name of a file below the place with few requests; None in an empty place."""
+        """Find the name of a file below the place with few requests; None if the place is empty."""
         with self.reach_filesystem() as (system, root):
             return next((path.removeprefix(f"{root}/") for path in walk(system, root)), None)
 
     def other_marks(self, own: str | None) -> list[str]:
-        """List marks of other lakes at the place and in every folder that it lies in; those that nobody lets us see are not among them."""
+        """List the marks of other lakes in the place and in every folder that contains it, except marks that we are not permitted to see."""
         with self.reach_filesystem() as (system, root):
             return [f"{self.scheme}{mark}" for folder in enclosing_folders(root) for mark in marks(system, folder) if mark_of(own) not in mark]
 
@@ -161,7 +161,7 @@ class Place:
             return f"{root}/{mark_of(own)}" in marks(system, root)
 
     def read_mark(self, own: str) -> Mark | None:
-        """Read a lake's mark; None where an earlier release wrote it, without a word. Raises AtlasError for what no lake writes."""
+        """Read a lake's mark; None if an earlier release wrote it, without a word. Raises AtlasError for a mark that no lake writes."""
         none = AtlasError(f"the mark {self.data}/{mark_of(own)} is none that a lake writes: move it away, and run the command again")
         with self.reach_filesystem() as (system, root):
             path = f"{root}/{mark_of(own)}"
@@ -180,7 +180,7 @@ class Place:
         return Mark(str(found.get("database")), found["word"])
 
     def mark(self, own: str, lake: Lake, mark: Mark) -> None:
-        """Say in the place whose it is. Raises AtlasError, with no mark left, where another lake has done so meanwhile."""
+        """Write the lake's mark into its place. Raises AtlasError, and leaves no mark, if another lake has marked the place meanwhile."""
         said = {
             "identity": own,
             "catalogue": lake.catalogue,
@@ -201,14 +201,14 @@ class Place:
         self.refuse_others(own)
 
     def refuse_others(self, own: str | None) -> None:
-        """Raise AtlasError where the place, or one that it lies in, is another lake's."""
+        """Raise AtlasError if the place, or a folder that contains it, is another lake's."""
         for mark in self.other_marks(own):
             theirs = mark.rpartition(f"/{MARKS}/")[0]
             where = "is the place" if theirs == f"{self.scheme}{self.open_filesystem()[1]}" else f"lies in {theirs}, the place"
             raise AtlasError(f"{self.data} {where} of another lake, whose mark is {mark}: {ELSEWHERE}")
 
     def refuse_filled(self) -> None:
-        """Raise AtlasError where anything lies in the place, or the place in another lake's."""
+        """Raise AtlasError if the place is not empty, or is within another lake's."""
         self.refuse_others(None)
         with self.reach_filesystem() as (system, root):
             if system.get_file_info(root).type == fs.FileType.File:
@@ -220,7 +220,7 @@ class Place:
         raise AtlasError(f"{self.data} is not empty, {found} lies there, and might be taken for the lake's: {ELSEWHERE}")
 
     def remove(self, own: str, mark: Mark, names: Collection[str]) -> None:
-        """Remove files, those that are gone already too. Raises AtlasError for a name that no lake gives, and where the place is not marked as its own."""
+        """Remove files, even if some are gone already. Raises AtlasError for a name that no lake gives, or if the place does not have the lake's own mark."""
         if strange := sorted(name for name in names if not OWN.fullmatch(name)):
             raise AtlasError(f"{self.data}/{strange[0]} is no name of a lake's: nothing was removed")
         self.refuse_others(own)
@@ -233,7 +233,7 @@ class Place:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Put a new file in the place of what has that name, a link too; whoever dies before leaves the former."""
+    """Replace the file or link at `path` by a new file. If the process dies before the end, the former one is left."""
     remove_left(path)
     draft = new_draft(path)
     with draft.open("xb") as file:
@@ -253,12 +253,12 @@ def file_remover(system: fs.FileSystem) -> Callable[[str], None]:
 
 
 def mark_of(own: str | None) -> str:
-    """Name the mark of a lake; where there is no identity, a name that no lake's mark has."""
+    """Return the name of a lake's mark; without an identity, a name that no lake's mark has."""
     return f"{MARKS}/{own}.json"
 
 
 def walk(system: fs.FileSystem, root: str) -> Iterator[str]:
-    """Yield the paths of the files below a folder, those in it before those in folders of it. What a link leads to is not below."""
+    """Yield the paths of the files below a folder, those directly in it before those in its subfolders. Links are not followed."""
     folders = [root]
     while folders:
         files, more = entries(system, folders.pop(0))
@@ -267,7 +267,7 @@ def walk(system: fs.FileSystem, root: str) -> Iterator[str]:
 
 
 def entries(system: fs.FileSystem, folder: str) -> tuple[list[str], list[str]]:
-    """List the paths of the files in a folder and of the folders in it, in order. On a disk a link is a file, wherever it leads."""
+    """List the paths of the files in a folder and of the folders in it, in order. On a disk, a link counts as a file, wherever it leads."""
     if not isinstance(system, fs.LocalFileSystem):
         found = system.get_file_info(fs.FileSelector(folder, allow_not_found=True))
         is_folder = {f.path: f.type == fs.FileType.Directory for f in found}
@@ -279,7 +279,7 @@ def entries(system: fs.FileSystem, folder: str) -> tuple[list[str], list[str]]:
 
 
 def enclosing_folders(root: str) -> list[str]:
-    """List a folder of a file system and all that it lies in, from the inside out."""
+    """List a folder of a file system and all folders that contain it, from the inside out."""
     return [root, *(str(folder) for folder in PurePosixPath(root).parents if str(folder) != ".")]
 
 

@@ -1,4 +1,4 @@
-"""An atlas file out of a lake, whole or of some layers."""
+"""Copies of a lake as an atlas file, whole or of some layers."""
 
 import os
 from collections.abc import Collection, Sequence
@@ -22,9 +22,9 @@ from schema.table_digests import STORED, store_digests
 
 
 def pull(source: Path, target: Path, layers: Collection[int] | None, memory: str) -> None:
-    """Copy what the lake last published into a new file at `target`; `layers`: of tables that have layers only these rows, None for all.
+    """Copy the lake's last published state into a new file at `target`. layers: the only layers to copy, in tables that have layers; None for all.
 
-    Raises AtlasError if there is something at `target`, or the model has no such layer; nothing is left there then.
+    Raises AtlasError if something is at `target`, or if the model has no such layer; the new file is then not left there.
     """
     refuse_taken(target)
     if kind := kind_of(target):
@@ -62,7 +62,7 @@ def copy(con: duckdb.DuckDBPyConnection, lake: Lake, source: Path, target: Path,
 
 
 def build_pulled_atlas(con: duckdb.DuckDBPyConnection, draft: Path, d_model: int, layers: Collection[int] | None) -> dict[str, Sums]:
-    """Make the file, with every table, view and question; returns what each table adds up to."""
+    """Build the file, with every table, view and question; return the sums of each table."""
     con.execute(f"ATTACH '{escape_quotes(str(draft))}' AS pulled ({atlas_options(d_model)})")
     con.execute("USE pulled")
     sums = add_up(con, fill_tables(con, [*create_tables(con, d_model).tables.values()], layers))
@@ -75,7 +75,7 @@ def build_pulled_atlas(con: duckdb.DuckDBPyConnection, draft: Path, d_model: int
 
 
 def fill_tables(con: duckdb.DuckDBPyConnection, tables: Sequence[Table], layers: Collection[int] | None) -> dict[str, str]:
-    """Fill each from the lake; returns where to read what is in it."""
+    """Fill each table from the lake; return table → the place to read its rows from."""
     there = found_columns(con, CATALOG)
     for table in tables:
         if table.name in there.keys() - {STORED}:  # a lake that was published before this release may not have it
@@ -84,7 +84,7 @@ def fill_tables(con: duckdb.DuckDBPyConnection, tables: Sequence[Table], layers:
 
 
 def selection_sql(table: Table, layers: Collection[int] | None) -> str:
-    """Write the SELECT over a table of the lake, in the order of a file."""
+    """Write the SELECT over a table of the lake, in the order of an atlas file."""
     where = f" WHERE layer IN ({', '.join(map(str, sorted(layers)))})" if layers is not None and "layer" in table.columns else ""
     order = f" ORDER BY {', '.join(table.info['sort'])}" if table.info["sort"] else ""
     return f"SELECT * FROM {CATALOG}.main.{table.name}{where}{order}"

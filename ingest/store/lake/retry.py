@@ -1,4 +1,4 @@
-"""A lake whose servers stop answering: its PostgreSQL is restarted, its storage is away. The ingest waits, opens it anew, and goes on."""
+"""Retries for a lake whose servers stop answering, as while PostgreSQL restarts: the ingest waits, opens the lake anew, and goes on."""
 
 import time
 from collections.abc import Callable
@@ -12,15 +12,15 @@ from ingest.store.lake.store import LakeStore, whoami
 from schema.errors import Locked, Unreachable
 
 WAITS = (1.0, 5.0, 20.0, 60.0, 300.0)
-"""Seconds before each new attempt; all of them again after one that brought something."""
+"""Seconds before each new attempt; they start over after an attempt that committed something."""
 
 T = TypeVar("T")
 
 
 def run_with_retries(opening: Callable[[], AbstractContextManager[LakeStore]], action: Callable[[LakeStore], T], say: Callable[[str], object]) -> T:
-    """Run `action` on the lake that `opening` opens, again with growing waits while it does not answer, and return what it returns.
+    """Run `action` on the lake that `opening` opens, and return its result; while the lake does not answer, try again after growing waits.
 
-    Raises what the last attempt raised, and at once if the lake was never reached: then the address is wrong.
+    Raises the error of the last attempt, and at once if the lake was never reached: then the address is wrong.
     """
     was_reached, waits = False, list(WAITS)
     while True:
@@ -40,7 +40,7 @@ def run_with_retries(opening: Callable[[], AbstractContextManager[LakeStore]], a
 
 
 def may_pass(error: Exception) -> bool:
-    """Tell whether another attempt may go better. A lost PostgreSQL shows itself as almost any of DuckDB's errors, so these are those that it is not."""
+    """Tell whether another attempt may succeed. A lost PostgreSQL shows as almost any DuckDB error, so only errors that it never causes are excluded."""
     if isinstance(error, Locked):
         # by a session of this process, which PostgreSQL does not know to be dead
         return whoami() in str(error)

@@ -1,12 +1,13 @@
-"""Shards in a lake's storage: Parquet files that become the lake's own where they lie, and a manifest for as long as they wait.
+"""Shards in a lake's storage: Parquet files that become the lake's own in place, and a manifest for as long as they wait.
 
 DATA/shards/000-00001-5f0c…/
   trigger.parquet …     written first
   manifest.json         written last: the shard is complete; removed once it is loaded
 
-Files without a manifest are the lake's, or were left by who died: only DuckLake knows which, and only `atlas compact` removes them.
+Files without a manifest are the lake's, or were left by a worker that died: only DuckLake knows which, and only `atlas compact` and `atlas doctor --repair`
+remove them.
 
-Numbers get the schema's types before they are written: a lake takes over files as they are, and refuses those of another type.
+Numbers are cast to the schema's types before they are written: a lake takes over files as they are, and refuses files with other types.
 """
 
 import hashlib
@@ -33,11 +34,11 @@ from schema.tables import metadata
 TYPES = {
     SmallInteger: pa.int16(), Integer: pa.int32(), BigInteger: pa.int64(), REAL: pa.float32(), Double: pa.float64(), Boolean: pa.bool_(),
 }  # fmt: skip
-"""Arrow's for the schema's; columns of other types are left as they are."""
+"""Arrow types of the schema's types; columns of other types are left as they are."""
 
 
 def cast_columns(name: str, rows: pa.Table) -> pa.Table:
-    """Cast each number in the rows of a table to its column's type. Raises AtlasError for one that the type does not hold."""
+    """Cast each number in the rows of a table to its column's type. Raises AtlasError for a number that the type cannot represent."""
     of = types(name)
     wanted = pa.schema([field.with_type(of.get(field.name, field.type)) for field in rows.schema])
     try:
@@ -63,7 +64,7 @@ class Storage:
         return Place(self.lake.data)
 
     def open_filesystem(self) -> tuple[fs.FileSystem, str]:
-        """Open the file system, and name the folder of the shards in it."""
+        """Open the file system; return it, and the path of the shards' folder in it."""
         system, root = self.place.open_filesystem()
         return system, f"{root}/shards"
 
@@ -90,14 +91,14 @@ class Storage:
             return Shard(f"{self.lake.data}/shards/{folder.removeprefix(root + '/')}", **manifest)
 
     def manifests(self) -> list[str]:
-        """List the names of all manifests, from the place on; what others call so deeper, or beside, is theirs."""
+        """List the names of all manifests, relative to the place. Files of that name elsewhere below the folder are not the lake's, and are left out."""
         return [name for name in self.place.files("shards") if name.endswith("/manifest.json") and OWN.fullmatch(name)]
 
     def waiting_shards(self) -> list[Shard]:
         return [self.read_shard(name) for name in self.manifests()]
 
     def read_shard(self, name: str) -> Shard:
-        """Read the shard of a manifest. Raises AtlasError for one that is damaged."""
+        """Read a shard from its manifest. Raises AtlasError if the manifest is damaged."""
         path = f"{self.lake.data}/{name.removesuffix('/manifest.json')}"
         try:
             with self.place.reach_filesystem() as (system, root), system.open_input_stream(f"{root}/{name}") as stream:
@@ -106,7 +107,7 @@ class Storage:
             raise damaged_shard_error(path, "its manifest cannot be read") from error
 
     def broken_manifests(self) -> list[tuple[str, str]]:
-        """List the manifests of shards that cannot be loaded, by name, each with why."""
+        """List the manifests of shards that cannot be loaded: their names, each with the reason."""
         found = []
         for name in self.manifests():
             try:
@@ -130,7 +131,7 @@ class Storage:
                 raise damaged_shard_error(shard.path, f"{table}.parquet has a column {unknown[0]}, which the table has not")
 
     def discard(self, shard: Shard) -> None:
-        """Remove the manifest alone: its files may be the lake's by now."""
+        """Remove only the manifest of a shard: its Parquet files may be the lake's by now."""
         with self.place.reach_filesystem():
             system, root = self.open_filesystem()
             system.delete_file(f"{root}/{shard.path.removeprefix(f'{self.lake.data}/shards/')}/manifest.json")

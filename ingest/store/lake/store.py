@@ -1,8 +1,8 @@
-"""A lake as the committer's store: shards' files are entered where they lie, and publishing merges what the parts brought.
+"""A lake as the committer's store: shards' files are entered in place, and publishing merges their parts.
 
-Nothing in DuckLake keeps two from entering the same shard: it has no keys, and inserts never conflict. So every transaction changes the one row of
-`parts.committer`, which two cannot do at once, and only while its term is the own one: whoever opens the lake begins a new term, and who had it
-before can enter nothing more.
+DuckLake does not keep two processes from entering the same shard: it has no keys, and inserts never conflict. So every transaction updates the one row of
+`parts.committer`, which two processes cannot do at once, and only if its term is still the process's own. A process that opens the lake begins a new term,
+and the process before it can enter nothing more.
 """
 
 import json
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 LOCK = 0x61746C6173
-"""Of PostgreSQL's advisory locks the one that means: this lake is being written."""
+"""Key of PostgreSQL's advisory lock that means: this lake is being written."""
 
 PATIENCE = "1s"
-"""How long the lock is waited for: PostgreSQL frees it once it has seen that a session is gone, and a command that follows another may come before."""
+"""Time to wait for the lock: PostgreSQL frees it once it has noticed that a session is gone, and a command run right after another may come earlier."""
 
 COUNTS = {"neuron_statistics": "n_positions", "head_statistics": "n_destinations"}
-"""Merged tables, one of each pass that fills some, and what they count of a corpus."""
+"""Merged table → its column that counts how much of a corpus was read; one table for each pass that fills merged tables."""
 
 WHO = "SELECT a.application_name FROM pg_locks AS l INNER JOIN pg_stat_activity AS a USING (pid) WHERE l.locktype = 'advisory' AND l.granted"
 
@@ -55,7 +55,7 @@ WHO = "SELECT a.application_name FROM pg_locks AS l INNER JOIN pg_stat_activity 
 class LakeStore:
     """An open lake in one term of its committer.
 
-    identity: what tells it from other lakes. n_commits: transactions of it that were committed.
+    identity: distinguishes the lake from others. n_commits: number of transactions committed in this term.
     """
 
     con: duckdb.DuckDBPyConnection
@@ -90,7 +90,7 @@ class LakeStore:
             )
 
     def enter(self, table: str, file: str, n_rows: int, shard: Shard) -> None:
-        """Make a file part of a table; of the texts that sweep and trace both bring, only rows that are not there yet."""
+        """Add a file to a table. If sweep and trace both bring the table (SHARED), only rows that are not there yet are added."""
         try:
             found = self.con.execute("SELECT num_rows FROM parquet_file_metadata(?)", [file]).fetchall()[0][0]
         except duckdb.Error as error:
@@ -109,14 +109,14 @@ class LakeStore:
         self.con.execute(f"CALL ducklake_add_data_files('{CATALOG}', '{table}', '{escape_quotes(file)}', schema => '{schema}', allow_missing => true)")
 
     def count_known_rows(self, table: str, file: str) -> int:
-        """Count the rows of a file that the lake has."""
+        """Count the rows of a file that the lake has already."""
         key = SHARED[table]
         first, last = self.con.execute(f"SELECT min({key}), max({key}) FROM read_parquet(?)", [file]).fetchall()[0]
         among = f"{key} BETWEEN {first} AND {last} AND {key} IN (SELECT {key} FROM read_parquet(?))"
         return int(self.con.execute(f"SELECT count(*) FROM {table} WHERE {among}", [file]).fetchall()[0][0])
 
     def publish(self) -> None:
-        """Merge the corpora that got parts since, read them back, and mark the state that readers see."""
+        """Merge the corpora that received parts since the last time, read them back, and mark the state that readers see."""
         with self.transaction():
             for corpus_id in self.outdated_corpora():
                 for table in MERGES:
@@ -125,7 +125,7 @@ class LakeStore:
             self.con.execute(f"CALL {CATALOG}.set_commit_message('{escape_quotes(whoami())}', '{PUBLISHED}')")
 
     def outdated_corpora(self) -> list[int]:
-        """List the corpora whose merged statistics are not of all positions that the parts are of."""
+        """List the corpora whose merged statistics do not cover all positions of their parts."""
         found: set[int] = set()
         for table, n in COUNTS.items():
             of_one = f"SELECT corpus_id, sum({n}) AS n FROM {{}}.{table} WHERE layer = 0 AND {UNITS[table]} = 0 GROUP BY corpus_id"
@@ -135,7 +135,7 @@ class LakeStore:
         return sorted(found)
 
     def merge(self, table: str, corpus_id: int) -> None:
-        """Write the merged rows of a corpus anew, a file a layer."""
+        """Write the merged rows of a corpus anew, one file per layer."""
         self.con.execute(f"DELETE FROM main.{table} WHERE corpus_id = ?", [corpus_id])
         order = ", ".join(metadata(1).tables[table].info["sort"])
         source = f"(FROM parts.{table} WHERE corpus_id = {corpus_id})"
@@ -148,7 +148,7 @@ class LakeStore:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Open one transaction of this term. Raises Locked if another process has begun a later one."""
+        """Open one transaction of this term. Raises Locked if another process has begun a later term."""
         try:
             with transaction(self.con):
                 changed = self.con.execute("UPDATE parts.committer SET n_commits = n_commits + 1 WHERE term = ?", [self.term]).fetchall()
@@ -163,7 +163,7 @@ class LakeStore:
 
 
 def is_away(error: duckdb.Error) -> bool:
-    """Tell whether the storage did not answer, rather than that a file is missing or broken."""
+    """Tell whether an error means that the storage did not answer, rather than that a file is missing or broken."""
     is_missing = getattr(error, "status_code", None) == HTTPStatus.NOT_FOUND or "No files found" in str(error)
     return isinstance(error, duckdb.IOException) and not is_missing
 
@@ -179,10 +179,10 @@ def whoami() -> str:
 
 @contextmanager
 def opened_lake(path: Path, *, claims: bool = False) -> Iterator[LakeStore]:
-    """Open the lake that is described at `path`, for this process alone; its tables, and the mark of its place, are made if there are none.
+    """Open the lake that is described at `path`, for this process alone; its tables, and the mark of its place, are made if missing.
 
-    claims: whether somebody says that all in a place without a mark is this lake's. Raises Locked if another process has it, AtlasError where the place is
-    another lake's, or may be.
+    claims: whether the user declares that all files in a place without a mark are this lake's. Raises Locked if another process has the lake, and AtlasError if
+    the place is, or may be, another lake's.
     """
     lake = read_lake(path)
     with lock_lake(lake, path) as session, close_unless_dead(connect(lake, {**OFFLINE, "memory_limit": WRITER_MEMORY})) as opened:
@@ -198,10 +198,10 @@ def opened_lake(path: Path, *, claims: bool = False) -> Iterator[LakeStore]:
 
 @contextmanager
 def close_unless_dead(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Close a connection at the end, or never where that would end the process.
+    """Close a connection at the end, unless that would end the process.
 
-    A catalogue that goes away in the middle of a commit makes DuckDB's database unusable with a transaction in it, and to close that, in whatever way,
-    ends in std::terminate (DuckDB 1.5.5).
+    If the catalogue goes away in the middle of a commit, DuckDB's database becomes unusable with a transaction in it, and closing it in any way ends in
+    std::terminate (DuckDB 1.5.5).
     """
     try:
         yield con
@@ -224,7 +224,10 @@ def is_dead(con: duckdb.DuckDBPyConnection) -> bool:
 
 @contextmanager
 def lock_lake(lake: Lake, path: Path) -> Iterator["Connection"]:
-    """Hold the lake's lock, which ends with the session that this gives, however that ends. Raises Locked where another keeps it for longer than PATIENCE."""
+    """Take the lake's lock, and yield the session that has it; the lock ends with the session, however the session ends.
+
+    Raises Locked if another session keeps the lock for longer than PATIENCE.
+    """
     with catalogue(lake, whoami()) as session:
         import psycopg
 
@@ -239,6 +242,6 @@ def lock_lake(lake: Lake, path: Path) -> Iterator["Connection"]:
 
 
 def begin_term(con: duckdb.DuckDBPyConnection) -> int:
-    """Begin a new term of this process; all earlier ones are over."""
+    """Begin a new term of this process, which ends all earlier ones; return its number."""
     con.execute("UPDATE parts.committer SET term = term + 1, holder = ?", [whoami()])
     return int(con.execute("SELECT c.term FROM parts.committer AS c").fetchall()[0][0])

@@ -14,7 +14,7 @@ from schema.tables import metadata
 
 
 def create_tables(con: duckdb.DuckDBPyConnection) -> None:
-    """Make what the attached lake does not have yet, all in one transaction."""
+    """Create the tables and columns that the attached lake does not have yet, all in one transaction."""
     with transaction(con):
         con.execute(f"CREATE SCHEMA IF NOT EXISTS {CATALOG}.parts")
         there = {schema: found_columns(con, CATALOG, schema) for schema in ("main", "parts")}
@@ -30,7 +30,7 @@ def create_tables(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def add_columns(con: duckdb.DuckDBPyConnection, schema: str, table: Table, there: Mapping[str, str]) -> None:
-    """Add the columns that a table of an earlier release does not have, and allow nulls where that release alone forbids them."""
+    """Add the columns that a table of an earlier release lacks, and allow nulls in columns where only that release forbids them."""
     place, strict = f"{CATALOG}.{schema}.{table.name}", not_null(con, schema, table.name)
     for name, kind in column_types(table).items():
         if name not in there:
@@ -45,7 +45,7 @@ def not_null(con: duckdb.DuckDBPyConnection, schema: str, table: str) -> set[str
 
 
 def create_table(con: duckdb.DuckDBPyConnection, schema: str, table: Table) -> None:
-    """Create one table with its comments, and in the order that compaction gives its files."""
+    """Create one table with its comments, and with the sort order that compaction gives its files."""
     nullable = {column.name for column in table.columns if column.nullable}
     columns = ", ".join(f'"{name}" {lake_type(kind)}{"" if name in nullable else " NOT NULL"}' for name, kind in column_types(table).items())
     con.execute(f"CREATE TABLE {CATALOG}.{schema}.{table.name} ({columns})")

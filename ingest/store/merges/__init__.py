@@ -1,6 +1,6 @@
-"""Merge what the shards brought of one table: SQL from `part`, all rows of some neurons or heads of a corpus and layer, to the rows of an atlas.
+"""Merging of the shards' rows of one table: SQL from `part`, all rows of some neurons or heads of a corpus and layer, to the rows of an atlas.
 
-Part by part, memory grows neither with the size of the model nor with the number of shards.
+Because parts are merged one by one, memory grows neither with the size of the model nor with the number of shards.
 """
 
 from collections.abc import Iterator
@@ -12,17 +12,17 @@ import duckdb
 MERGES = {file.stem: file.read_text(encoding="utf-8") for file in Path(__file__).parent.glob("*.sql")}
 
 UNITS = {"attention_distance": "head", "head_statistics": "head", "neuron_statistics": "neuron", "trigger": "neuron"}
-"""What a table's rows of a layer are of."""
+"""The unit that a table's rows of a layer describe, which is also the name of its column."""
 
 ROWS_AT_ONCE = {"attention_distance": 2**20, "head_statistics": 2**20, "neuron_statistics": 2**17, "trigger": 2**25}
-"""Merging statistics needs about 3 kB a row, of the writer's 2 GB; triggers are sorted, and what does not fit goes to the disk.
+"""Rows that are merged at once. Statistics need about 3 kB a row, of the writer's 2 GB; triggers are sorted, and spill to the disk if they do not fit.
 Small parts of triggers would leave many half-filled row groups, whose blocks stay free in the file."""
 
 WHOLE_LAYER = "FROM {} WHERE corpus_id = ? AND layer = ?"
 
 
 class Part(NamedTuple):
-    """What is merged at once; both neurons, or heads, belong to it."""
+    """Rows that are merged at once. first, last: the range of their neurons, or heads, both ends included."""
 
     corpus_id: int
     layer: int
@@ -31,7 +31,10 @@ class Part(NamedTuple):
 
 
 def parts(con: duckdb.DuckDBPyConnection, table: str, source: str) -> Iterator[Part]:
-    """Yield all of `source`, rows of `table` in a table or subquery, in the order of an atlas, in parts of about ROWS_AT_ONCE rows each."""
+    """Yield parts of about ROWS_AT_ONCE rows each, which together are all rows of `source`, in the order of an atlas.
+
+    source: a table or subquery with rows of `table`.
+    """
     sql = f"SELECT t.corpus_id, t.layer, max(t.{UNITS[table]}) + 1 AS n_units, count(*) AS n_rows FROM {source} AS t GROUP BY ALL ORDER BY ALL"
     for corpus_id, layer, n_units, n_rows in con.execute(sql).fetchall():
         step = max(1, n_units * ROWS_AT_ONCE[table] // n_rows)
@@ -40,7 +43,7 @@ def parts(con: duckdb.DuckDBPyConnection, table: str, source: str) -> Iterator[P
 
 
 def merge_sql(table: str, source: str) -> str:
-    """Write the SELECT that merges `source`, a table or subquery; its parameters are a Part's."""
+    """Write the SELECT that merges `source`, a table or subquery; its parameters are the fields of a Part."""
     return f"WITH part AS ({WHOLE_LAYER.format(source)} AND {UNITS[table]} BETWEEN ? AND ?) FROM ({MERGES[table]})"
 
 

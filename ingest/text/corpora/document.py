@@ -1,4 +1,4 @@
-"""What every source yields: a document, and the corpus that streams it."""
+"""The document that every source yields, and the corpus that streams documents."""
 
 import math
 from collections import Counter
@@ -12,17 +12,17 @@ from schema.errors import AtlasError
 
 DEFAULT_COLUMN, MESSAGES = "text", "messages"
 MAX_DEPTH = 64
-"""How deep lists and objects of metadata may lie in one another: DuckDB and every reader of JSON takes so much."""
+"""Most levels of nested lists and objects in metadata; DuckDB and every reader of JSON accept that many."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """One text, or a piece of a long one: its name within the corpus, and what the source says of it (values that JSON can hold).
+    """One text, or a piece of a long one: its name within the corpus, and the metadata from the source (values that JSON can hold).
 
-    nested: metadata of lists and objects. It is no part of what a document is known by (survey.py): atlases made before it was kept go on.
+    nested: metadata of lists and objects. They are no part of the document's digest (survey.py): atlases made before they were stored go on.
     left_out: columns whose values JSON cannot hold.
-    messages: of a chat that is yet to be rendered (chats.py); its text is empty until then.
-    is_chat: the text spells the tokenizer's special tokens, and is read so.
+    messages: the messages of a chat that is yet to be rendered (chats.py); the text is empty until then.
+    is_chat: whether the text spells the tokenizer's special tokens, and is read so.
     """
 
     name: str
@@ -39,8 +39,8 @@ class Document:
 class Corpus:
     """A stream of documents. Each call of `documents` reads the source anew, in the same order, in bounded memory.
 
-    split is "all" where the source has none; revision is a commit, a package version, or None for local files.
-    note: what its user is told of how it is read.
+    split is "all" if the source has none; revision is a commit, a package version, or None for local files.
+    note: a message to the user about how the source is read.
     """
 
     name: str
@@ -52,9 +52,9 @@ class Corpus:
 
 
 def row_document(name: str, row: Mapping[str, object], column: str, nested_columns: Collection[str] = ()) -> Document:
-    """Turn a row of a table into a document. A null text, or a chat without messages, is an empty text, so that whoever counts blank documents sees it.
+    """Turn a row of a table into a document. A null text, or a chat without messages, becomes an empty text, so that it counts as a blank document.
 
-    nested_columns: those of lists or objects, also where this row has none.
+    nested_columns: columns of lists or objects, even if this row has none.
     """
     if (held := text_column(row, column)) is None:
         raise missing_column(name, column, row)
@@ -76,7 +76,7 @@ def row_document(name: str, row: Mapping[str, object], column: str, nested_colum
 
 
 def split_row(name: str, row: Mapping[str, object], nested_columns: Collection[str]) -> tuple[dict[str, object], dict[str, object], tuple[str, ...]]:
-    """Split what a row says of its text: single values; lists and objects; and the names of columns that JSON cannot hold."""
+    """Split the metadata of a row into single values, lists and objects, and the names of columns whose values JSON cannot hold."""
     metadata: dict[str, object] = {}
     nested: dict[str, object] = {}
     left_out = []
@@ -90,7 +90,7 @@ def split_row(name: str, row: Mapping[str, object], nested_columns: Collection[s
 
 
 def text_column(columns: Container[str], column: str) -> str | None:
-    """Find the column that holds the text: the one asked for, or, if none was and there is no text, the messages of chats; None where there is neither."""
+    """Find the column that holds the text: `column` if it exists, else the messages of chats if `column` is the default; None if there is neither."""
     if column in columns:
         return column
     return MESSAGES if column == DEFAULT_COLUMN and MESSAGES in columns else None
@@ -102,7 +102,7 @@ def is_message_list(value: object) -> TypeGuard[list[Mapping[str, object]]]:
 
 
 def plain_messages(place: str, messages: Iterable[Mapping[str, object]]) -> tuple[Mapping[str, object], ...]:
-    """Convert the messages to what JSON can hold, the form in which a template gets them. Raises AtlasError where it cannot hold them."""
+    """Convert the messages to JSON values, the form in which a template gets them. Raises AtlasError for a value that JSON cannot hold."""
     try:
         return tuple({key: _to_json_value(place, value) for key, value in message.items()} for message in messages)
     except TypeError as error:
@@ -114,7 +114,7 @@ def missing_column(where: str, column: str, columns: Iterable[str]) -> AtlasErro
 
 
 def check_names(where: str, names: Iterable[str]) -> None:
-    """Raise AtlasError where two columns have one name: one of them would be lost."""
+    """Raise AtlasError if two columns have the same name: one of them would be lost."""
     twice = [name for name, n in Counter(names).items() if n > 1]
     if twice:
         raise AtlasError(f"{where}: {len(twice)} names are there more than once, the first {twice[0]!r}; name each column once")
@@ -134,7 +134,7 @@ def _is_scalar(value: object) -> bool:
 
 
 def _to_json_value(place: str, value: object, depth: int = 0) -> object:
-    """Convert a value to what JSON can hold: dates to ISO 8601, decimals to text, numbers that are not finite to null. Raises TypeError where it cannot."""
+    """Convert a value to one that JSON can hold: dates to ISO 8601, decimals to text, non-finite numbers to null. Raises TypeError if it cannot."""
     if depth >= MAX_DEPTH and not _is_scalar(value):
         raise TypeError(f"{place}: nested deeper than {MAX_DEPTH}")
     if isinstance(value, str):

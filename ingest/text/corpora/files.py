@@ -1,4 +1,4 @@
-"""Local files: find what a path or glob names, and read each by its format."""
+"""Local files: those that a path or glob names, each read by its format."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from schema.errors import AtlasError
 
 
 def means_files(spec: str) -> bool:
-    """Tell whether a specification names files: one that exists, a glob, a supported suffix, or a path no dataset id could be."""
+    """Tell whether a specification names files: it is an existing file or a glob, has a supported suffix, or is a path that no dataset id could be."""
     path = Path(spec).expanduser()
     if path.is_dir():
         return False
@@ -21,7 +21,7 @@ def means_files(spec: str) -> bool:
 
 
 def open_files(spec: str, split: str | None, column: str | None, form: str | None = None) -> Corpus:
-    """Open every file that `spec` matches, in the order of their paths. form: the format of all of them; None for what each one's name tells.
+    """Open every file that `spec` matches, in the order of their paths. form: the format of all of them; None to infer each from the file's name.
 
     A document is named by its file's path below the folder common to all: `a.txt` (a long one is cut: `a.txt#0`, …), or `a.csv:<row>`.
     """
@@ -85,7 +85,7 @@ def matches(pattern: str) -> Iterator[str]:
 
 
 def unique_paths(paths: Iterable[Path]) -> list[Path]:
-    """Sort the paths, and of those that lead to one file keep the one that is not a link, else the first."""
+    """Sort the paths, and keep one path to each file: the one that is not a link, else the first."""
     by_file: dict[str, Path] = {}
     for path in sorted(paths, key=lambda path: (path.is_symlink(), path)):
         by_file.setdefault(os.path.realpath(path), path)

@@ -1,4 +1,4 @@
-"""What a file's text is kept in: told by its name, by what it begins with, or by who gives it."""
+"""Formats of files: inferred from the name or the beginning of a file, or named by the user."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -17,16 +17,16 @@ TABLES: dict[str, Callable[[Path, str, str], Iterator[Document]]] = {
     "tsv": partial(csv_documents, delimiter="\t"),
     "parquet": parquet_documents,
 }
-"""Formats of rows, of which one column is the text."""
+"""Formats with rows, one column of which is the text."""
 
 FORMATS = ("txt", *TABLES)
 COMPRESSED = (".gz", ".zst", ".bz2")
 SUFFIXES = (*(f".{each}" for each in FORMATS), ".ndjson", ".md")
-"""Suffixes by which a name is known to be a file's; a file of any other is read as plain text, if it is some."""
+"""Suffixes that show that a name is a file's; a file with any other suffix is read as plain text, if it is text."""
 
 
 def suffix(path: Path) -> str:
-    """Find the suffix that says what a file holds: the one before that of its compression."""
+    """Find the suffix that names a file's format: the one before the suffix of its compression."""
     inner = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
     return inner.suffix.lower()
 
@@ -52,7 +52,7 @@ def sniffed_format(path: Path) -> str:
 
 
 def read_documents(path: Path, name: str, form: str, column: str) -> Iterator[Document]:
-    """Read the documents of a file of this format. column: the text's, where the format has columns."""
+    """Read the documents of a file of this format. column: the one with the text, if the format has columns."""
     return text_documents(path, name) if form == "txt" else TABLES[form](path, name, column)
 
 

@@ -12,11 +12,11 @@ from schema.errors import AtlasError
 
 SPACE = re.compile(r"[ \t\r\n]*")
 LONGEST_MARK = 16
-"""No literal, number or escape whose beginning is no JSON by itself is longer: an error so near the end may only mean that more is to come."""
+"""Most characters of a literal, number or escape whose beginning alone is not JSON: an error this near the end may only mean that more text is to come."""
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, dict]]:
-    """Yield each line's place and object; blank lines are passed over."""
+    """Yield each line's place and object; blank lines are skipped."""
     for number, line in enumerate(decoded_lines(path), start=1):
         if not line.isspace():
             where = f"{path}, line {number}"
@@ -24,7 +24,7 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict]]:
 
 
 def line_object(where: str, line: str) -> dict:
-    """Parse the object that a line holds. Raises AtlasError where it holds none."""
+    """Parse the object in a line. Raises AtlasError if the line is not a JSON object."""
     try:
         row = json.loads(line, object_pairs_hook=lambda pairs: _unique_name_dict(where, pairs))
     except (ValueError, RecursionError) as error:
@@ -35,7 +35,7 @@ def line_object(where: str, line: str) -> dict:
 
 
 def json_list(path: Path) -> Iterator[tuple[str, dict]]:
-    """Yield the place and object of each item of a list. Until an item is whole, as much more is read as was read already."""
+    """Yield the place and object of each item of a list. While an item is incomplete, each further read is twice as long as the one before."""
     blocks, text, at, n_blocks = decoded_blocks(path), "", 0, 1
     for number in count():
         where = f"{path}, item {number}"
@@ -55,7 +55,7 @@ def json_list(path: Path) -> Iterator[tuple[str, dict]]:
 
 
 def _item(where: str, text: str, at: int, mark: str) -> tuple[dict | None, int] | None:
-    """Parse the next item, after the mark before it, and find where it ends; no item at the list's end, and None where the text ends before either."""
+    """Parse the next item, which follows `mark`, and find its end. The item is None at the list's end; the result is None if the text ends before either."""
     at = SPACE.match(text, at).end()  # type: ignore[union-attr]
     if text[at : at + 1] == "]" and mark == ",":
         return None, at + 1

@@ -1,4 +1,4 @@
-"""Read one local file as documents, a piece at a time: memory is bounded by the longest document, not by the file."""
+"""Readers of one local file as documents, a piece at a time: memory is bounded by the longest document, not by the file."""
 
 import csv
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ PARQUET_ROWS = 256
 
 
 def text_documents(path: Path, name: str) -> Iterator[Document]:
-    """Read a text file as one document, or, beyond MAX_TEXT_CHARS, as pieces `name#0`, `name#1`, … that glue to the file's text."""
+    """Read a text file as one document, or, beyond MAX_TEXT_CHARS, as pieces `name#0`, `name#1`, … that join to the file's text."""
     parts = text_pieces(decoded_blocks(path))
     first, second = next(parts), next(parts, None)
     if second is None:
@@ -32,7 +32,7 @@ def text_documents(path: Path, name: str) -> Iterator[Document]:
 
 
 def text_pieces(blocks: Iterator[str]) -> Iterator[str]:
-    """Glue blocks and cut them into pieces of at most MAX_TEXT_CHARS, after the last line end in it, else white space, else there."""
+    """Join blocks and cut them into pieces of at most MAX_TEXT_CHARS: after a piece's last line end, else its last white space, else at the limit."""
     buffer = ""
     for block in blocks:
         buffer += block
@@ -51,14 +51,14 @@ def _cut_point(buffer: str) -> int:
 
 
 def jsonl_documents(path: Path, name: str, column: str) -> Iterator[Document]:
-    """Read one JSON object a line; rows count from 0, lines that are blank do not count."""
+    """Read one JSON object per line. Rows count from 0; blank lines do not count."""
     rows = json_lines(path)
     for row_number, (where, row) in enumerate(rows):
         yield _row_document(where, f"{name}:{row_number}", row, column)
 
 
 def json_documents(path: Path, name: str, column: str) -> Iterator[Document]:
-    """Read a JSON list of objects, or one object a line. Rows count from 0."""
+    """Read a JSON list of objects, or one object per line. Rows count from 0."""
     rows = json_list(path) if first_character(path) == "[" else json_lines(path)
     for row_number, (where, row) in enumerate(rows):
         yield _row_document(where, f"{name}:{row_number}", row, column)
@@ -71,7 +71,7 @@ def _row_document(where: str, name: str, row: dict, column: str) -> Document:
 
 
 def csv_documents(path: Path, name: str, column: str, delimiter: str = ",") -> Iterator[Document]:
-    """Read a table with a header line, quoted as RFC 4180 has it; every value is text. Rows count from 0 after the header."""
+    """Read a table with a header line, quoted as in RFC 4180; every value is text. Rows count from 0 after the header."""
     # by itself it refuses cells beyond 131,072 characters, and a document may well be longer
     csv.field_size_limit(LONGEST_ROW)
     reader = csv.reader(decoded_lines(path), delimiter=delimiter, strict=True)
@@ -89,7 +89,7 @@ def csv_documents(path: Path, name: str, column: str, delimiter: str = ",") -> I
 
 
 def parquet_documents(path: Path, name: str, column: str) -> Iterator[Document]:
-    """Read a Parquet file, PARQUET_ROWS rows at a time; columns with bytes in them are left in the file. Rows count from 0."""
+    """Read a Parquet file, PARQUET_ROWS rows at a time; columns that contain bytes are left out. Rows count from 0."""
     try:
         # pre_buffer would load whole row groups, and a file may be one.
         with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as table:

@@ -8,15 +8,15 @@ from ingest.text.corpora.document import Corpus, Document, row_document
 from schema.errors import AtlasError
 
 SPLITS = ("train", "validation", "test")
-"""Of every ten messages in the order of their dates the fifth is for validation and the tenth for testing, so every period is in each."""
+"""Splits of the messages. Of every ten, by date, the fifth is for validation and the tenth for testing, so every period is in each split."""
 
 METADATA = ("year", "date", "president", "president_full", "party", "sotu_type", "source_url")
 
 
 def open_sotu(split: str = "all") -> Corpus:
-    """Open the messages in the order of their dates. What the package carries beside them (is_sotu false: radio summaries, remarks) is left out.
+    """Open the messages in the order of their dates. Other texts of the package (is_sotu false: radio summaries, remarks) are left out.
 
-    split: all, or one of SPLITS. Raises AtlasError for another, or if the package is not installed.
+    split: all, or one of SPLITS. Raises AtlasError for any other split, or if the package is not installed.
     """
     if split not in ("all", *SPLITS):
         raise AtlasError(f"corpus 'sotu' has no split '{split}'; there are all, {', '.join(SPLITS)}")

@@ -1,4 +1,4 @@
-"""Standard input as a corpus: kept as a file first, because a corpus is read more than once."""
+"""Standard input as a corpus: stored as a file first, because a corpus is read more than once."""
 
 import shutil
 import sys
@@ -15,9 +15,9 @@ SPOOL_NAME = "stdin.txt"
 
 
 def open_stdin(spool: Path, split: str | None, column: str | None = None, form: str | None = None) -> Corpus:
-    """Open the text of standard input. When it gives nothing (a terminal, or empty), the text kept by an earlier run is read again.
+    """Open the text of standard input. If there is none (a terminal, or empty), the text that an earlier run stored is read again.
 
-    form: its format; None for what it begins as, which the corpus's note says.
+    form: its format; None to infer it from the beginning of the text, which the corpus's note reports.
     """
     kept = spool / SPOOL_NAME
     # a closed one is None
@@ -39,14 +39,14 @@ def open_stdin(spool: Path, split: str | None, column: str | None = None, form: 
 
 
 def _note(read_as: str, column: str) -> str:
-    """Describe what standard input was found to be."""
+    """Describe to the user how standard input is read."""
     either = f" or {MESSAGES!r}" if column == DEFAULT_COLUMN else ""
     found = f"{read_as}, its text in the column {column!r}{either}" if read_as in TABLES else "plain text"
     return f"note: standard input is read as {found}; --format reads it otherwise ({', '.join(FORMATS)})"
 
 
 def _keep(kept: Path) -> None:
-    """Copy standard input to `kept`, complete or not at all; an empty input leaves what is there."""
+    """Copy standard input to `kept`, complete or not at all; an empty input leaves an existing file as it is."""
     kept.parent.mkdir(parents=True, exist_ok=True)
     partial = kept.with_suffix(".partial")
     with partial.open("wb") as file:

@@ -1,6 +1,6 @@
-"""Suites: sentences that test a model. A suite is a corpus whose documents say, in their metadata, what each is for.
+"""Test suites: corpora of sentences that test a model. The metadata of each document says what its sentence is for.
 
-`open_suites` tells from each specification which kind is meant; each kind is one file of this folder.
+`open_suites` works out from each specification which kind of suite it names; each kind is one file of this folder.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,17 +18,17 @@ READERS: dict[str, Callable[[Path, str, int], Iterable[Item]]] = {
     ".yaml": templates.read_templates,
     ".yml": templates.read_templates,
 }
-"""Suffix of a file → what reads it, called with the name that its suite has if it says none, and the seed."""
+"""Suffix of a file → the function that reads it, called with the path, the name of the suite if the file gives none, and the seed."""
 
 MOST_ITEMS = 250_000
-"""Of all files together: each takes some kilobytes while they are read. BLiMP has 67,000."""
+"""Limit on the items of all suites together: each takes some kilobytes of memory while the suites are read. BLiMP has 67,000."""
 
 
 def open_suites(given: Sequence[str | tuple[str, ...]], *, n_items: int, seed: int) -> Corpus:
     """Open suites as one corpus: `agreement`, which is generated, or files and patterns of files. Everything is read and checked here.
 
-    given: each a specification, or those that a shell made of one. n_items: of each paradigm that is generated. seed: of what is drawn.
-    Raises AtlasError for a file that is missing or says something wrong, for two items of one name, and for two specifications whose suites have one.
+    given: the specifications; a tuple holds the paths that a shell made of one pattern. n_items: items of each generated paradigm. seed: of random draws.
+    Raises AtlasError for a file that is missing or malformed, for two items of one name, and for two specifications whose suites have the same name.
     """
     groups = [(each,) if isinstance(each, str) else each for each in given]
     specs = [spec for group in groups for spec in group]
@@ -47,13 +47,13 @@ def open_suites(given: Sequence[str | tuple[str, ...]], *, n_items: int, seed: i
 
 
 def read_suite_files(paths: Sequence[Path], seed: int) -> Iterator[Item]:
-    """Read the files of one specification: a suite that says no name has that of the file, or of the folder where there are several files."""
+    """Read the files of one specification. A suite whose file gives no name is called after the file, or after its folder if there are several files."""
     for path in paths:
         yield from READERS[path.suffix.lower()](path, path.absolute().parent.name if len(paths) > 1 else path.stem, seed)
 
 
 def require_distinct_names(suites: Sequence[tuple[str, Iterable[Item]]]) -> Iterator[Item]:
-    """Yield the items of all specifications. Raises AtlasError for two that bring suites of one name, whose rows would be taken for one suite's."""
+    """Yield the items of all specifications. Raises AtlasError if two specifications bring suites of one name, whose rows would be taken for one suite's."""
     brought: dict[str, int] = {}
     for i, (spec, items) in enumerate(suites):
         for item in items:
@@ -65,7 +65,7 @@ def require_distinct_names(suites: Sequence[tuple[str, Iterable[Item]]]) -> Iter
 
 
 def find_suite_files(spec: str) -> list[Path]:
-    """Find the files that a path or a pattern names, sorted. Raises AtlasError if there are none, or one of another kind."""
+    """Find the files that a path or a pattern names, sorted. Raises AtlasError if there are none, or if one has a suffix that is not in READERS."""
     path = Path(spec).expanduser()
     paths = [path] if path.is_file() else sorted(each for each in map(Path, matches(str(path))) if each.is_file())
     if not paths:
@@ -76,7 +76,7 @@ def find_suite_files(spec: str) -> list[Path]:
 
 
 def by_paradigm(items: Iterable[Item]) -> list[Item]:
-    """Group the items by paradigm, in the order in which paradigms appear. Raises AtlasError for two items of one name, and for none at all."""
+    """Group the items by paradigm, in order of appearance. Raises AtlasError for two items of one name, two kinds in one paradigm, too many items, or none."""
     grouped: dict[tuple[str, str], dict[str, Item]] = {}
     for n, item in enumerate(items):
         if n == MOST_ITEMS:

@@ -1,7 +1,7 @@
-"""The suite that comes with the package: pairs that differ in the number of one word, drawn by seed.
+"""The suite that comes with the package: sentence pairs that differ in the grammatical number of one word, drawn by seed.
 
-Subject and verb with no, one or two nouns of the other number between them (Linzen et al. 2016), determiner and noun, reflexive and antecedent
-(Warstadt et al. 2020).
+The pairs test the agreement of subject and verb, with no, one or two nouns of the other number between them (Linzen et al. 2016), of determiner and noun,
+and of reflexive and antecedent (Warstadt et al. 2020).
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from ingest.text.suites.item import Item, pair
 SUITE = "agreement"
 
 MOST = 1000
-"""Items of a paradigm: each is drawn once, and there are some thousands."""
+"""Limit on the items of a paradigm: none is drawn twice, and a paradigm has only some thousands."""
 
 PEOPLE = ("senator", "minister", "president", "judge", "officer", "farmer", "soldier", "teacher", "lawyer", "king", "governor", "doctor")
 THINGS = ("law", "report", "treaty", "bank", "court", "state", "road", "ship", "school", "letter", "house", "plan", "book", "farm", "river", "market")
@@ -25,7 +25,7 @@ REFLEXIVE_ACTIONS = ("defended", "praised", "blamed", "described", "protected", 
 
 
 def agreement(n_items: int, seed: int) -> list[Item]:
-    """Draw n_items of each paradigm, half of them about one thing and half about several. An item does not depend on how many there are."""
+    """Draw `n_items` items of each paradigm, half of them in the singular and half in the plural. A larger `n_items` gives the same items first."""
     return [item for paradigm, draw in PARADIGMS.items() for item in draw_items(paradigm, draw, n_items, seed)]
 
 
@@ -37,7 +37,7 @@ def draw_items(paradigm: str, draw: Callable[[Random, int], tuple[str, str]], n_
 
 
 def verb(n_attractors: int) -> Callable[[Random, int], tuple[str, str]]:
-    """Build the function that draws a pair: subject and verb, with so many nouns of the other number between them."""
+    """Build the function that draws a pair of sentences, with `n_attractors` nouns of the other number between subject and verb."""
 
     def draw(random: Random, number: int) -> tuple[str, str]:
         nouns = random.sample(PEOPLE + THINGS, 1 + n_attractors)

@@ -1,8 +1,9 @@
-"""Formulas over surprisals of regions, as SyntaxGym writes them (Gauthier et al. 2020), taken apart into sums that SQL can add up. Nothing is evaluated here.
+"""Parser of SyntaxGym's formulas over the surprisals of regions (Gauthier et al. 2020), into sums that SQL can add up. Nothing is evaluated here.
 
     [(2;%mismatch%) - (2;%match%)] > 0 & (3;%match%) < (3;%mismatch%)
 
-A formula is held as clauses, of which all must hold; a clause as comparisons, of which one must. A comparison says that a weighted sum is above 0, or is 0.
+A formula becomes a list of clauses that must all hold. A clause is a list of comparisons of which at least one must hold. A comparison states that a
+weighted sum is above 0, or equal to 0.
 """
 
 import re
@@ -17,17 +18,17 @@ TOKEN = re.compile(r"\s*(?:\(\s*(?P<region>\d+|\*)\s*;\s*%(?P<role>[^%]+)%\s*\)|
 CLOSED_BY = {"(": ")", "[": "]"}
 
 MOST_CHARS, MOST_CLAUSES, DEEPEST = 5_000, 100, 50
-"""Of a formula: its length, the clauses that it may come to, and brackets within brackets."""
+"""Limits on a formula: its characters, the clauses that it expands to, and the depth of its brackets."""
 
 Place = tuple[str, str]
-"""Condition and region, or CONSTANT."""
+"""Condition and region whose surprisal is added, or CONSTANT."""
 
 CONSTANT: Place = ("", "")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A sum of surprisals, each times its weight, and a constant, in nats. operator: greater, the sum is above 0; equal, it is 0."""
+    """A condition on a weighted sum of surprisals and a constant, in nats. operator: `greater` if the sum must be above 0, `equal` if it must be 0."""
 
     operator: str
     weights: Mapping[Place, float]
@@ -51,7 +52,7 @@ def parse_formula(where: str, text: str) -> Clauses:
 
 
 class Reader:
-    """Reads the tokens of one formula from left to right. | binds less than &, that less than comparisons, these less than + and -."""
+    """Parser that reads the tokens of one formula from left to right. From loosest to tightest, the operators are |, &, comparisons, + and -."""
 
     def __init__(self, where: str, text: str) -> None:
         self.where, self.text, self.place, self.tokens = where, text, 0, list[re.Match[str]]()
@@ -64,11 +65,11 @@ class Reader:
             end = found.end()
 
     def sign(self) -> str | None:
-        """Look at the sign that comes next; None where what comes next is no sign."""
+        """Return the next token if it is a sign, without consuming it; else None."""
         return self.tokens[self.place]["sign"] if self.place < len(self.tokens) else None
 
     def take(self, *signs: str) -> str | None:
-        """Pass the next sign and return it, if it is one of these; else return None."""
+        """Consume the next token and return it if it is one of these signs; else return None."""
         found = self.sign()
         if found not in signs:
             return None
@@ -136,7 +137,7 @@ class Reader:
 
 
 def n_terms(formulas: str) -> int:
-    """Count the places that formulas, one a line, give a weight to, summed over their comparisons."""
+    """Count the terms of formulas, one formula a line: the places that have a weight, summed over all comparisons."""
     clauses = [clause for text in formulas.split("\n") for clause in parse_formula("formula", text)]
     return sum(len(comparison.weights) for clause in clauses for comparison in clause)
 

@@ -1,4 +1,4 @@
-"""What a test consists of: items, and the sentences that each compares. A sentence becomes a document of its own."""
+"""Items, the units of a test, and the sentences that each item compares. Every sentence becomes a document of its own."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from ingest.text.corpora.document import Document
 
 CRITICAL, SCORED, AFTER = "critical", "scored", "after"
-"""Regions that scores know by name: where the sentences of a pair differ; what alone is scored; what follows an edit, the same in both texts."""
+"""Region names that the scores know: the words in which a pair differs; the only text that is scored; the text after an edit, the same in both sentences."""
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """One text of an item. regions: name → its characters [start, end); what has none is left out. perturbation: what an invariance did to it."""
+    """One text of an item. regions: name → characters [start, end), without the regions that have no text. perturbation: name of an invariance test's edit."""
 
     role: str
     text: str
@@ -21,7 +21,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Item:
-    """What passes or fails as one. kind: of schema.terms.TEST_KINDS. delta: threshold of an invariance (nats of divergence) or a direction (nats)."""
+    """A test case, which passes or fails as a whole. kind: one of schema.terms.TEST_KINDS. delta: threshold of an inv (nats of divergence) or a dir (nats)."""
 
     kind: str
     suite: str
@@ -44,14 +44,14 @@ class Item:
 
 
 def pair(suite: str, paradigm: str, name: str, good: str, bad: str) -> Item:
-    """Build a minimal pair; its critical region is the stretch of words in which the two differ, where both have one."""
+    """Build a minimal pair. Its critical region is the stretch of words in which the two sentences differ, if both have such words."""
     spans = differing_words(good, bad)
     regions: tuple[dict[str, tuple[int, int]], ...] = ({}, {}) if spans is None else tuple({CRITICAL: span} for span in spans)
     return Item("pair", suite, paradigm, name, tuple(Sentence(role, text, of) for role, text, of in zip(("good", "bad"), (good, bad), regions, strict=True)))
 
 
 def differing_words(one: str, other: str) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """Find the characters of the words in which two texts differ, less the words that both begin or end with; None if either text has none left."""
+    """Find the characters that remain in each text without the words that both begin or end with; None if no word remains in either text."""
     a, b = words(one), words(other)
     shortest = min(len(a), len(b))
     n_before = next((i for i in range(shortest) if one[slice(*a[i])] != other[slice(*b[i])]), shortest)

@@ -20,7 +20,7 @@ GAP = "_"
 
 
 def read_pairs(path: Path, suite: str, _: int) -> Iterator[Item]:
-    """Read one pair a line; its paradigm is the UID of a pair of BLiMP that has one, else the file's name."""
+    """Read one pair from each line. Its paradigm is the UID of a BLiMP pair that has one, else the file's name without its suffix."""
     for number, (where, row) in enumerate(json_lines(path)):
         if "option1" in row:
             check_fields(where, row, WINOGRAD, WINOGRAD_MORE)
@@ -35,7 +35,7 @@ def read_pairs(path: Path, suite: str, _: int) -> Iterator[Item]:
 
 
 def winograd(where: str, row: Mapping[str, object], suite: str, paradigm: str, name: str) -> Item:
-    """Fill the gap with each choice; what follows it is the same in both, and alone is scored (Trinh and Le 2018, partial scoring)."""
+    """Fill the gap with each choice. Only the text behind the gap, which is the same in both sentences, is scored (Trinh and Le 2018, partial scoring)."""
     sentence, answer = text_of(where, row, "sentence"), str(row["answer"])
     before, gap, behind = sentence.partition(GAP)
     if not gap or GAP in behind or not behind.strip():

@@ -1,6 +1,6 @@
-"""Small edits that leave the meaning of a text: what a model's prediction at its end should not depend on (Ribeiro et al. 2020, invariance tests).
+"""Small edits that keep the meaning of a text: a model's prediction at its end should not depend on them (Ribeiro et al. 2020, invariance tests).
 
-Each edits one place, drawn by seed, before the last word, so that both texts end with the same one.
+Each perturbation edits one place, drawn by seed, before the last word, so that both texts end with the same word.
 """
 
 import re
@@ -14,14 +14,14 @@ CONTRACTIONS = {
     "had not": "hadn't", "will not": "won't", "it is": "it's", "that is": "that's", "there is": "there's", "he is": "he's", "she is": "she's",
     "I am": "I'm", "they are": "they're", "we are": "we're", "you are": "you're",
 }  # fmt: skip
-"""Either way: what is written out is drawn together, and what is drawn together is written out."""
+"""Full form → contraction. Edits go both ways: full forms are contracted, and contractions are written out."""
 
 WORD = re.compile(r"[^\W\d_]+")
 SPACE = re.compile(r"(?<=\S) (?=\S)")
 
 
 class Edit(NamedTuple):
-    """What takes the place of the characters [start, end)."""
+    """Replacement of the characters [start, end) by another text."""
 
     start: int
     end: int
@@ -29,7 +29,7 @@ class Edit(NamedTuple):
 
 
 def letters(text: str, _: Mapping[str, str]) -> Iterator[Edit]:
-    """Yield each edit that swaps two neighbouring letters within a word, its first left where it is."""
+    """Yield each edit that swaps two neighbouring, different letters of a word; its first letter stays in place."""
     for word in WORD.finditer(text):
         for i in range(word.start() + 1, word.end() - 1):
             if text[i] != text[i + 1]:
@@ -54,7 +54,7 @@ def contraction(text: str, _: Mapping[str, str]) -> Iterator[Edit]:
 
 
 def synonym(text: str, synonyms: Mapping[str, str]) -> Iterator[Edit]:
-    """Yield each edit that replaces a word of the user's list."""
+    """Yield each edit that replaces a word of the user's list by its synonym."""
     return replacement_edits(text, synonyms)
 
 
@@ -70,7 +70,7 @@ PERTURBATIONS: dict[str, Callable[[str, Mapping[str, str]], Iterator[Edit]]] = {
 
 
 def perturb_text(text: str, name: str, synonyms: Mapping[str, str], seed: str) -> tuple[str, int] | None:
-    """Edit one place of the text, and tell where in it the edit ends; None where there is nothing to edit before the last word."""
+    """Edit one place of the text. Return the new text and the index in it at which the edit ends; None if nothing before the last word can be edited."""
     last = len(text.rstrip()) - len(text.split()[-1])
     edits = [edit for edit in PERTURBATIONS[name](text, synonyms) if edit.end <= last]
     if not edits:

@@ -1,4 +1,4 @@
-"""Read what people wrote as a suite, within bounds, and say in one line what is wrong with it."""
+"""Reading of suite files, which people write: their size is bounded, and a message says in one line what is wrong with them."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -8,14 +8,14 @@ from ingest.text.corpora.document import check_names, require_utf8
 from schema.errors import AtlasError
 
 MOST_BYTES = 2**28
-"""Of a file of a suite: it is held in memory, and BLiMP whole takes a tenth."""
+"""Limit on the size of a suite file, which is read into memory; all of BLiMP takes a tenth of it."""
 
 MOST_CHARS = 10_000
-"""Of a sentence, which is read in one context."""
+"""Limit on the characters of a sentence, which the model reads in one context."""
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a regular file, if it is no larger than a suite may be; else raise AtlasError."""
+    """Read a regular file of at most MOST_BYTES. Raises AtlasError if it is missing, too large or unreadable."""
     try:
         if not path.is_file():
             raise AtlasError(f"suite {str(path)!r}: there is no such file; give a file (.jsonl .json .yaml), a pattern of files, or agreement")
@@ -34,7 +34,7 @@ def read_text(path: Path) -> str:
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield where each line that is not blank stands, and the object that it holds."""
+    """Yield the place (file and line number, for messages) and the JSON object of each line that is not blank."""
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if line.strip():
             where = f"{path}, line {number}"
@@ -59,7 +59,7 @@ def json_value(where: str, text: str) -> object:
 
 
 def check_fields(where: str, row: Mapping[str, object], needed: Collection[str], allowed: Collection[str] = ()) -> None:
-    """Raise AtlasError for a field that is missing, or that nobody reads."""
+    """Raise AtlasError if a needed field is missing, or if there is a field that is neither needed nor allowed."""
     if missing := sorted(set(needed) - row.keys()):
         raise AtlasError(f"{where}: no field {missing[0]!r}; there are {', '.join(map(repr, row)) or 'none'}")
     if unknown := sorted(row.keys() - set(needed) - set(allowed)):
@@ -79,12 +79,12 @@ def require_list(where: str, value: object) -> list[object]:
 
 
 def text_of(where: str, row: Mapping[str, object], name: str) -> str:
-    """Read a field that must be text, not blank and no longer than a sentence may be."""
+    """Read a field that must be text, not blank and at most MOST_CHARS long."""
     return sentence(f"{where}, {name}", row[name])
 
 
 def name_of(where: str, row: Mapping[str, object], name: str, other: str) -> str:
-    """Read a field that names something, text or a whole number; `other` where it is missing or empty."""
+    """Read a field that holds a name, either text or a whole number; return `other` if it is missing or empty."""
     value = row.get(name)
     if value is None or value == "":
         return other

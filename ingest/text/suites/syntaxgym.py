@@ -1,4 +1,4 @@
-"""SyntaxGym's JSON: items whose conditions are sentences in regions, and formulas over the surprisals of these (Gauthier et al. 2020)."""
+"""Reader of SyntaxGym's JSON: an item's conditions are sentences made of regions, and formulas compare the regions' surprisals (Gauthier et al. 2020)."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from schema.errors import AtlasError
 
 
 def read_syntaxgym(path: Path, suite: str, _: int) -> Iterator[Item]:
-    """Read the items of one file, whose name in `meta` is their paradigm; each must pass all formulas."""
+    """Read the items of one file. The name in its `meta` is their paradigm, and each item must satisfy all formulas."""
     where = str(path)
     whole = mapping(where, json_value(where, read_text(path)))
     check_fields(where, whole, ("meta", "predictions", "items"), ("region_meta",))
@@ -63,7 +63,7 @@ def condition(where: str, value: object) -> Sentence:
 
 
 def check_places(where: str, formulas: list[Clauses], sentences: Mapping[str, Sentence]) -> None:
-    """Raise AtlasError for a condition or a region that a formula names and an item does not have, or has without text."""
+    """Raise AtlasError if a formula names a condition that the item does not have, or a region that is missing or has no text."""
     for role, region in {place for f in formulas for clause in f for comparison in clause for place in comparison.weights} - {CONSTANT}:
         if role not in sentences:
             raise AtlasError(f"{where}: a formula names condition {role!r}; there are {', '.join(sentences)}")

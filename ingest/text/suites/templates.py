@@ -1,7 +1,7 @@
-"""Templates in YAML: texts with slots, and what is expected of them (Ribeiro et al. 2020, without a classifier).
+"""Test templates in YAML: texts with slots, and what the model should do with them (Ribeiro et al. 2020, without a classifier).
 
-mft: the expected continuation is more probable than each rival. inv: after a perturbation the prediction at the end stays. dir: the log-probability of a
-continuation goes up or down where the text is changed.
+There are three kinds of test. mft: the expected continuation is more probable than each rival. inv: a perturbation of the text does not change the
+prediction at its end. dir: a change of the text raises or lowers the log-probability of a continuation.
 """
 
 import re
@@ -19,26 +19,26 @@ from schema.errors import AtlasError
 
 SLOT = re.compile(r"\{([^{}]*)\}")
 MOST_ITEMS, MOST_BYTES, MOST_DEPTH = 10_000, 2**20, 16
-"""Of a test, whose slots are filled in every way; of a file; of lists and mappings within each other, which PyYAML takes as long for as their square."""
+"""Limits on the items of a test, whose slots are filled in every way; on the characters of a file; and on nesting, for which PyYAML takes quadratic time."""
 
 NUMBERS, MOST_DIGITS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float"), 30
-"""Tags that are given to numbers, and characters of one."""
+"""YAML's tags of numbers, and the limit on the characters of a number."""
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""In C, where the library has it: in Python a megabyte takes half a minute."""
+"""YAML loader: the one in C if the library has it, since the one in Python takes half a minute for a megabyte."""
 
 FIELDS = {
     "mft": (("template", "expected", "rivals"), ()),
     "inv": (("template", "perturbations", "delta"), ("synonyms",)),
     "dir": (("template", "changed", "continuation", "expectation", "delta"), ()),
 }
-"""What a test of each kind says, and what it may say."""
+"""Kind of test → the fields that it needs, and further fields that it may have."""
 
 Filling = Mapping[str, str]
 
 
 def read_templates(path: Path, suite: str, seed: int) -> Iterator[Item]:
-    """Read the tests of one file: `slots`, and `tests`, each a paradigm."""
+    """Read the tests of one file: `tests` lists them, each a paradigm, and `slots` gives the values of their slots."""
     where = str(path)
     whole = mapping(where, yaml_value(where, read_text(path)))
     check_fields(where, whole, ("tests",), ("suite", "slots"))
@@ -55,7 +55,7 @@ def read_templates(path: Path, suite: str, seed: int) -> Iterator[Item]:
 
 
 def yaml_value(where: str, text: str) -> object:
-    """Parse YAML that has no tags, no aliases (which can stand for more than memory holds) and no names that are there twice."""
+    """Parse YAML. Raises AtlasError for unknown tags, for aliases (which can stand for more than memory holds), and for a name that is given twice."""
     if len(text) > MOST_BYTES:
         raise AtlasError(f"{where}: {len(text):,} characters, and {MOST_BYTES:,} are read at most; divide it")
     try:
@@ -74,7 +74,7 @@ def yaml_value(where: str, text: str) -> object:
 
 
 def check_events(where: str, events: Iterable[yaml.Event]) -> None:
-    """Raise AtlasError at the first alias, and where it is nested too deeply; nothing behind it is read."""
+    """Raise AtlasError at the first alias, or where nesting exceeds MOST_DEPTH; no event after that is read."""
     depth = 0
     for event in events:
         if isinstance(event, yaml.AliasEvent):
@@ -85,9 +85,9 @@ def check_events(where: str, events: Iterable[yaml.Event]) -> None:
 
 
 def check_nodes(where: str, node: object) -> None:
-    """Raise AtlasError for a mapping in which a name is there twice, of which one would be lost, and for a number that is far too long.
+    """Raise AtlasError for a mapping that has a name twice, since one value would be lost, and for a number of more than MOST_DIGITS characters.
 
-    PyYAML takes the square of a number's length for one in base 60 (1:59:59).
+    For a number in base 60 (1:59:59), PyYAML takes time quadratic in its length.
     """
     if isinstance(node, yaml.ScalarNode):
         if node.tag in NUMBERS and len(node.value) > MOST_DIGITS:
@@ -106,7 +106,7 @@ def check_nodes(where: str, node: object) -> None:
 
 
 def values(where: str, given: object) -> list[Filling]:
-    """Read what a slot may be: texts, or mappings whose parts belong together, under '' or the part's name."""
+    """Read the values of a slot, each as part → text: a mapping has several parts that belong together, and a plain text is the part ''."""
     found: list[Filling] = [
         {part: sentence(f"{where}, {part}", text) for part, text in mapping(where, each).items()} if isinstance(each, dict) else {"": sentence(where, each)}
         for each in require_list(where, given)
@@ -117,7 +117,7 @@ def values(where: str, given: object) -> list[Filling]:
 
 
 def fillings(where: str, texts: list[str], slots: Mapping[str, list[Filling]]) -> list[Filling]:
-    """List every way to fill the slots that the texts name, in the order of the slots: {slot} or {slot.part} → text."""
+    """List every way to fill the slots that the texts name, in the order of `slots`. Each filling maps the name in braces, slot or slot.part, to a text."""
     named = {name for text in texts for name in SLOT.findall(text)}
     there = {f"{slot}.{part}" if part else slot for slot, given in slots.items() for part in given[0]}
     if unknown := sorted(named - there):
