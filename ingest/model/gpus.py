@@ -100,7 +100,7 @@ def free_memory() -> tuple[dict[int, int], str]:
 
 
 def choose_device(n_bytes: Callable[[], int]) -> Choice:
-    """Choose the GPU with the most free memory if the model fits on it, else all GPUs, else the processors. n_bytes: returns the bytes of the model's weights."""
+    """Choose the GPU with the most free memory if the model fits on it, else all GPUs, else the processors. n_bytes: returns the size of the weights."""
     free, said = free_memory()
     if not free:
         return Choice("cpu", f"computing on the processors: torch {torch.__version__} sees no GPU that it can use, since {said or no_gpu().why}")

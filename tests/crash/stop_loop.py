@@ -65,6 +65,7 @@ def stop_loop(target: Path, arguments: list[str], expected: dict[str, tuple], to
     rng, log, found, kept = random.Random(seed), target.with_suffix(".log"), Counter(), {}
     while True:
         n_stops = found["Ctrl-C"] + found["kill"]
+        click.echo(f"{n_stops} of {stops} stops, {found['finished']} finished", err=True)
         process = start(target, arguments, log)
         try:
             # the last is left alone, so that there is one to compare
