@@ -174,6 +174,16 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
     return (yield)
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, object, object]:
+    """Stop the clock while a failure is put into words: what is raised there ends the whole run. A teardown starts it anew."""
+    left, again = signal.setitimer(signal.ITIMER_REAL, 0)
+    done = yield
+    if call.when == "setup" and not call.excinfo:
+        signal.setitimer(signal.ITIMER_REAL, left, again)
+    return done
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: "WorkerController", error: object) -> None:
     """End what a worker has left that broke off."""

@@ -98,11 +98,23 @@ def test_hangs(hanging, server):
 """
 
 
-HANGING = {"python": RETURNING, "fixture": IN_A_FIXTURE, "teardown": IN_A_TEARDOWN, "library": IN_A_LIBRARY}
+IN_ITS_REPORT = """
+class Slow(Exception):
+    def __str__(self):
+        time.sleep(0.4)
+        return "slow to say"
+
+def test_hangs():
+    # its time is up while pytest says how it failed
+    signal.setitimer(signal.ITIMER_REAL, 0.2, 60)
+    raise Slow
+"""
+
+HANGING = {"python": RETURNING, "fixture": IN_A_FIXTURE, "teardown": IN_A_TEARDOWN, "library": IN_A_LIBRARY, "report": IN_ITS_REPORT}
 
 
 def test_a_test_that_hangs_ends_alone(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """One in each of four files, between two that pass, as `make test` runs them."""
+    """One in each of five files, between two that pass, as `make test` runs them."""
     notes = tmp_path / "notes"
     for name, hanging in HANGING.items():
         (tmp_path / f"test_{name}.py").write_text(SUITE.format(notes=str(notes), hanging=hanging))
@@ -110,9 +122,16 @@ def test_a_test_that_hangs_ends_alone(tmp_path: Path, request: pytest.FixtureReq
     several = ["-n", "2", "--max-worker-restart", "1", "--dist", "loadfile"]
     ended = subprocess.run([sys.executable, "-m", "pytest", *options, *several, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False)
     said = ended.stdout
-    assert said.splitlines()[-1].strip("= ").startswith("3 failed, 8 passed, 2 errors in "), said + ended.stderr
+    assert said.splitlines()[-1].strip("= ").startswith("4 failed, 10 passed, 2 errors in "), said + ended.stderr
     bad = re.findall(r"^(FAILED|ERROR) \S*test_(\w+)\.py::test_hangs\b", said, re.MULTILINE)
-    assert sorted(bad) == [("ERROR", "fixture"), ("ERROR", "teardown"), ("FAILED", "library"), ("FAILED", "python"), ("FAILED", "teardown")]
+    assert sorted(bad) == [
+        ("ERROR", "fixture"),
+        ("ERROR", "teardown"),
+        ("FAILED", "library"),
+        ("FAILED", "python"),
+        ("FAILED", "report"),
+        ("FAILED", "teardown"),
+    ]
     assert said.count("Timeout (>300.0s)") >= 3 and "crashed while running" in said
     assert said.count("Current thread 0x") == 3, "where each was"
     assert request.config.getini("faulthandler_exit_on_timeout") and float(request.config.getini("faulthandler_timeout")) > 300
