@@ -99,15 +99,21 @@ def test_hangs(hanging, server):
 
 
 IN_ITS_REPORT = """
-class Slow(Exception):
-    def __str__(self):
-        time.sleep(0.4)
-        return "slow to say"
-
 def test_hangs():
-    # its time is up while pytest says how it failed
+    # its time is up while it is put into words how it failed
     signal.setitimer(signal.ITIMER_REAL, 0.2, 60)
-    raise Slow
+    assert not "slow to say"
+"""
+
+SLOW_REPORT = """
+import time
+import pytest
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    if call.excinfo and "report" in item.nodeid:
+        time.sleep(0.5)
+    return (yield)
 """
 
 HANGING = {"python": RETURNING, "fixture": IN_A_FIXTURE, "teardown": IN_A_TEARDOWN, "library": IN_A_LIBRARY, "report": IN_ITS_REPORT}
@@ -118,6 +124,7 @@ def test_a_test_that_hangs_ends_alone(tmp_path: Path, request: pytest.FixtureReq
     notes = tmp_path / "notes"
     for name, hanging in HANGING.items():
         (tmp_path / f"test_{name}.py").write_text(SUITE.format(notes=str(notes), hanging=hanging))
+    (tmp_path / "conftest.py").write_text(SLOW_REPORT)
     options = ["-p", "tests.limits", "-p", "no:cacheprovider", "-p", "no:warnings", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path)]
     several = ["-n", "2", "--max-worker-restart", "1", "--dist", "loadfile"]
     ended = subprocess.run([sys.executable, "-m", "pytest", *options, *several, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False)
