@@ -142,7 +142,7 @@ class Run:
     samples: list[np.ndarray]
 
     def shard_request(self, i: int) -> ReadRequest:
-        """Build the request that a shard makes of the reading."""
+        """Build the request for what to record for shard i while the text is read."""
         settings = json.dumps({**self.recording.settings}, sort_keys=True)
         return ReadRequest(self.run_id, self.recording.recorder(self.run_id), None if self.parts is None else self.samples[i], settings)
 

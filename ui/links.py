@@ -66,7 +66,7 @@ def search(words: str) -> Link:
 
 
 def evidence(show: str, **more: Value) -> Link:
-    """Link to a topic of the Evidence room; the topic papers also takes paper and item."""
+    """Link to a topic of the Evidence room. For the topic `papers`, `paper` and `item` can be given too."""
     return link(EVIDENCE, show=show, **more)
 
 

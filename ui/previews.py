@@ -115,7 +115,9 @@ def token(text: str, coefficient: float | None, largest: float, kind: str) -> st
 
 
 def histogram(counts: Sequence[int]) -> str:
-    """Draw the histogram of coefficients over positions, with the root of the share as height; nothing without a sweep."""
+    """Draw a small histogram of coefficients over positions. Bar heights are the square roots of the counts, scaled to the largest. Empty if there are no
+    counts, because no sweep was run.
+    """
     largest = max(counts, default=0)
     if not largest:
         return "<span></span>"

@@ -35,7 +35,11 @@ def require_length(path: Path, experiment_id: int) -> None:
 
 
 def save_answer(path: Path, tables: dict[str, pa.Table], title: str, author: str | None, *, is_whole: bool = False) -> int:
-    """Save an answer as an experiment; return its number. is_whole: store every table as it is, beside the rows. Raises AtlasError if it cannot be written."""
+    """Save an answer as an experiment; return its number. is_whole: besides the experiment's own rows, store a copy of every table of the answer, so that its
+    trace can be opened again.
+
+    Raises AtlasError if it cannot be written.
+    """
     if half := [text for text in (title, author) if text is not None and any("\ud800" <= character <= "\udfff" for character in text)]:
         raise AtlasError(f"{half[0]!r} is no text in UTF-8: give another title or author")
     from atlas.beside.experiments.store import save  # what writes DuckDB files, which reading goes without

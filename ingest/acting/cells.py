@@ -33,7 +33,9 @@ EFFECT = pa.schema(
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell. window: number of layers that are put in together, half-open from layer - window // 2 on, without those that the model does not have."""
+    """One cell of a map. window: number of consecutive layers that are changed together, from layer - window // 2 up to but excluding that plus window; layers
+    that the model does not have are left out.
+    """
 
     site: str
     window: int

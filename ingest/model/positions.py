@@ -38,7 +38,9 @@ def rotation(model: Model, rotary: Rotary, layer: int, positions: Tensor) -> tup
 
 
 def rotate_pairs(x: Tensor, cosine: Tensor, sine: Tensor, is_adjacent: bool) -> Tensor:
-    """Turn the leading pairs of dimensions of x, [..., seq, d_head], by the angles of cosine and sine, [seq, pairs]; the dimensions behind them stay."""
+    """Rotate the leading pairs of dimensions of x, [..., seq, d_head], by the angles whose cosines and sines, [seq, pairs], are given; leave the remaining
+    dimensions unchanged.
+    """
     width = 2 * cosine.shape[-1]
     pairs = x[..., :width].unflatten(-1, (-1, 2) if is_adjacent else (2, -1))
     first, second = pairs.unbind(-1 if is_adjacent else -2)

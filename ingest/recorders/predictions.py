@@ -152,7 +152,9 @@ class Prediction(Work):
         return {"position_prediction": probe.seen.n_positions} if probe.seen else {}
 
     def seconds(self, probe: CostSample) -> float:
-        """Estimate the seconds that recording adds to a sweep's forward passes or, if no sweep reads the text, of forward passes with recording."""
+        """Estimate the seconds that recording takes. If a sweep reads the text anyway, count only what recording adds to its forward passes; otherwise count
+        the forward passes too.
+        """
         if probe.seen is None:
             return 0.0
         batch = probe.batch

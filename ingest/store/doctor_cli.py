@@ -52,7 +52,7 @@ def doctor(target: Path, repair: bool, dry_run: bool, claim: bool) -> None:
 
 
 def report(found: "Iterable[Finding]", repair: bool, dry_run: bool) -> int:
-    """Print each finding, in a dry run with the files that would be removed, and repair it if `repair`; return how many faults are left."""
+    """Print each finding, and repair it if `repair`. In a dry run, also print the files that a repair would remove. Return how many faults are left."""
     n_left = 0
     for finding in found:
         mend = finding.repair if repair else None

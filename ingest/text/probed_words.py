@@ -163,7 +163,11 @@ def chosen_layers(asked: str, n_layers: int | None) -> list[int]:
 
 
 def chosen_ranks(asked: str, d_model: int | None) -> list[int]:
-    """Parse --tree-ranks to ascending ranks, at most d_model: more dimensions hold no more. d_model: None if not known yet. Raises AtlasError for no rank."""
+    """Parse --tree-ranks into ascending ranks. A rank above d_model is lowered to d_model, since a larger one could add nothing. d_model: None if not known
+    yet.
+
+    Raises AtlasError for anything that is not a rank.
+    """
     parts = asked.split(",")
     if not all(part.strip().isdecimal() and 0 < len(part.strip()) < 6 and int(part) > 0 for part in parts):
         raise AtlasError(f"--tree-ranks {asked!r}: give numbers of dimensions such as 1,4,16,64")
@@ -188,7 +192,7 @@ def told_labels(con: duckdb.DuckDBPyConnection, corpus_id: int, word_ids: np.nda
 
 
 def bin_of(n: int) -> str:
-    """Name the bin of a number, 0, 1, 2-3, 4-7, 8-15, …, which numbers of about the same size share."""
+    """Name the bin that a count falls in: 0, 1, 2-3, 4-7, 8-15, … Each bin from 2 on is twice as wide as the one before."""
     low = 1 << (n.bit_length() - 1) if n else 0
     return str(low) if low < 2 else f"{low}-{2 * low - 1}"
 

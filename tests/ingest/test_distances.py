@@ -152,6 +152,6 @@ def test_without_statistics_the_context_is_recorded_and_a_run_of_neither_is_not_
         assert (plan.settings["context"], job.arguments["distances"].shares(None).shape) == (8, (1, 8))
         con.execute('CREATE TEMP TABLE run AS SELECT r.* REPLACE (\'{"dtype": "float32"}\' AS settings) FROM main.run AS r')
         (plan,) = PASS.plans(basis)
-        with pytest.raises(AtlasError, match="has not finished names no distances: .* ingest into a new file"):
+        with pytest.raises(AtlasError, match="an unfinished run of circuits does not say which distances it used: .* ingest into a new file"):
             list(plan.jobs(1, [1]))
         assert distance_settings(con, eager_model("gpt2"), 8) == {}

@@ -27,7 +27,7 @@ class Area(NamedTuple):
 
 
 class Box(NamedTuple):
-    """Rectangle of a name, in px from the chart's left and upper edge."""
+    """Rectangle that a name's label covers, in px from the chart's left and top edges."""
 
     left: float
     right: float

@@ -22,7 +22,7 @@ SIDES = ("As it is", "Switched")
 
 
 def show(sources: Sequence[Source], switches: Switches) -> None:
-    """Show the panels of a prediction. sources: one, or two for a prompt as it is and switched."""
+    """Show the panels of a prediction. sources: one; or two to compare, the prompt run unchanged and the same prompt run with components switched."""
     base, view = sources[0], sources[0].view
     traces = [source.ask_at_position("prediction_trace") for source in sources]
     n_layers = 1 + int(traces[0].frame["layer"].max())  # type: ignore[arg-type]

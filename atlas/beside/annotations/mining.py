@@ -32,11 +32,11 @@ GROUP BY d.metadata
 
 
 def proposals(items: Sequence[ShownItem], shares: Mapping[tuple[str, str], float]) -> tuple[Pattern, ...]:
-    """Propose patterns of one key's texts, at most as many as there are texts; patterns that explain most texts come first.
+    """Propose patterns in the texts shown for one key, at most as many as there are texts; those that explain most texts come first.
 
-    A shallow pattern is a last token, or the last 2 to 4 words, of at least 3 texts; of endings that the same texts share, it is the longest.
-    A semantic pattern is a metadata value that the documents of at least 3 texts share, and of more texts than chance would give; of values that
-    the same texts share, it is the most common. `shares` gives each value's share of the corpus's positions.
+    A shallow pattern is an ending (the last token, or the last 2 to 4 words) that at least 3 texts share; if the same texts share several endings, only the
+    longest is proposed. A semantic pattern is a metadata value shared by the documents of at least 3 texts, and by more texts than chance would explain; if the
+    same texts share several values, only the most common is proposed. shares: for each value, the share of the corpus's positions that have it.
     """
     least = SUBJECTS["key"].least
     found = endings(items, least) + shared_metadata(items, shares, least)

@@ -1,4 +1,4 @@
-"""Inputs of a retrieval from its atlas: the corpora, the queries, and the texts that are stored with the results."""
+"""What a retrieval reads from the atlas: the corpora, the queries, and the texts to store with the results."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
