@@ -153,19 +153,19 @@ def test_the_queries_run(a: atlas.Atlas, sql: str) -> None:
     assert a.sql(sql).width > 0
 
 
-def answered(text: str) -> list[tuple[str, str]]:
+def shown_answers(text: str) -> list[tuple[str, str]]:
     """Statements over one atlas, each with the answer that is shown of it."""
     found = re.findall(r"```sql\n((?:(?!```).)*?)```\n+```text\n(.*?)```", text, re.DOTALL)
     return [(sql, answer) for sql, answer in found if "ATTACH" not in sql]
 
 
-@pytest.mark.parametrize(("sql", "answer"), [pair for name, text in WRITTEN.items() if name.startswith(PATTERNS) for pair in answered(text)])
+@pytest.mark.parametrize(("sql", "answer"), [pair for name, text in WRITTEN.items() if name.startswith(PATTERNS) for pair in shown_answers(text)])
 def test_the_answers_of_patterns_have_the_columns_of_their_questions(a: atlas.Atlas, sql: str, answer: str) -> None:
     heads, *_ = answer.splitlines()
     assert heads.split() == a.sql(sql).columns
 
 
-@pytest.mark.parametrize(("sql", "answer"), answered(README))
+@pytest.mark.parametrize(("sql", "answer"), shown_answers(README))
 def test_the_answers_of_readme_have_the_columns_of_their_questions(a: atlas.Atlas, sql: str, answer: str) -> None:
     heads, _, *rows = answer.splitlines()
     assert heads.split() == a.sql(sql).columns

@@ -25,7 +25,6 @@ from schema.terms import COMPOSITIONS, HEAD_CIRCUITS, HEAD_SIDES, HEAD_SPECTRA, 
 N_SOURCES = 500
 """Tokens over which head.own_first_share is taken."""
 
-
 LARGEST = 2**31 - 1
 """Largest number that an INTEGER column holds; a wider window sees as much."""
 

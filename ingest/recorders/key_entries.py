@@ -33,7 +33,6 @@ from schema.key_files import KEY_DTYPE, KEY_SITE, file_sha256, keys_folder
 
 FILES = "SELECT f.first_position_id, f.name, f.sha256 FROM key_file AS f WHERE f.corpus_id = ? ORDER BY f.first_position_id"
 
-
 DRAFT = re.compile(r"\.\d+\.parquet\.\d+\.tmp")
 """Pattern of the name of a file of keys that is still being written (`draft_of`)."""
 

@@ -24,6 +24,7 @@ from schema.open.kinds import Companion
 from schema.open.locks import hold_lock_file
 from schema.open.logs import check_log
 from schema.open.opening import open_with_beside
+from schema.open.others import tables_with
 from schema.open.store import open_writer
 from schema.table_digests import digest_tables, store_digests
 
@@ -38,15 +39,6 @@ UNION ALL
 SELECT q.schema_name, 'sequence', q.sequence_name, true FROM duckdb_sequences() AS q WHERE q.database_name = 'former'
 """
 """Query for every column of every table, and whether its table has a computed column; and for every sequence, of which this release has none."""
-
-WITH_COLUMN = """
-SELECT t.table_name
-FROM duckdb_tables() AS t
-INNER JOIN duckdb_columns() AS c ON t.table_oid = c.table_oid AND t.database_oid = c.database_oid
-WHERE t.database_name = ? AND c.column_name = ?
-ORDER BY t.table_name
-"""
-"""Query for the stored tables of a database that have a given column."""
 
 ONE_AT_A_TIME = Lock()
 """Lock for changes by threads of one process, in which DuckDB opens a file only once: the second thread waits for the first."""
@@ -97,8 +89,7 @@ def insert_rows(con: duckdb.DuckDBPyConnection, table: str, rows: "pa.Table", **
 
 def next_id(con: duckdb.DuckDBPyConnection, database: str, column: str) -> int:
     """Choose the id of a new row: above every id in any table, so that a stranger's rows that wait for a parent are not taken for the new row's."""
-    found = con.execute(WITH_COLUMN, [database, column]).fetchall()
-    largest = " UNION ALL ".join(f"SELECT max({column}) AS id FROM {database}.{table}" for (table,) in found)
+    largest = " UNION ALL ".join(f"SELECT max({column}) AS id FROM {database}.{table}" for table in tables_with(con, database, [column]))
     return int(con.execute(f"SELECT coalesce(max(l.id), -1) + 1 FROM ({largest}) AS l").fetchall()[0][0])
 
 

@@ -95,7 +95,7 @@ def contents(folder: Path) -> dict[str, str]:
     return {str(p): hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def written(statement: str, path: Path) -> str:
+def fill_names(statement: str, path: Path) -> str:
     names = {"$FILE": path.parent / "secret.csv", "$OUT": path.parent / "out", "$FOLDER": path.parent, "$ATLAS": path, "$ANNOTATIONS": ANNOTATIONS.path(path)}
     for name, stands_for in names.items():
         statement = statement.replace(name, str(stands_for))
@@ -105,7 +105,7 @@ def written(statement: str, path: Path) -> str:
 def in_process(path: Path, asked: list[str]) -> list[str]:
     """What comes of each: 'answered', or the name of the error's class."""
     with atlas.open(path) as a:
-        return [outcome(partial(run_select, a.con, written(s, path), timeout=HANG_S)) for s in asked]
+        return [outcome(partial(run_select, a.con, fill_names(s, path), timeout=HANG_S)) for s in asked]
 
 
 def outcome(ask: Callable[[], object]) -> str:
@@ -122,7 +122,7 @@ def in_processes(path: Path, asked: list[str]) -> list[str]:
     """What comes of each in a process of its own."""
 
     def ask(statement: str) -> str:
-        return outcome(lambda: sandbox.run(path, written(statement, path), **LIMITS))
+        return outcome(lambda: sandbox.run(path, fill_names(statement, path), **LIMITS))
 
     with ThreadPoolExecutor(2) as pool:
         return list(pool.map(ask, asked))

@@ -133,7 +133,7 @@ def memory(pid: int) -> float:
     return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))) / 1000
 
 
-def answered(page: Page, act: Callable[[], object], holds: str) -> None:
+def wait_for_answer(page: Page, act: Callable[[], object], holds: str) -> None:
     """Do something that the server answers, and wait until it has, and the page's address or the head of a table holds what was asked."""
     # the browser writes the address at once, before it asks
     page.evaluate(WATCH)
@@ -174,12 +174,14 @@ def searched(page: Page, words: str) -> None:
 
 NEXT: dict[str, Callable[[Page, int, list[str]], None]] = {
     "Overview": lambda page, i, words: opened(page, i),
-    "Component": lambda page, i, words: answered(page, lambda: page.get_by_role("link", name="Next").click(), f"L3N{18 + i}"),
+    "Component": lambda page, i, words: wait_for_answer(page, lambda: page.get_by_role("link", name="Next").click(), f"L3N{18 + i}"),
     "Search": lambda page, i, words: searched(page, words[i + 1]),
-    "Prediction": lambda page, i, words: answered(page, lambda: page.get_by_role("link", name=f"L{3 + i}", exact=True).first.click(), f"open=L{3 + i}"),
-    "Evidence": lambda page, i, words: answered(page, lambda: typed(page, "Layer of the events", str(3 + i)), f"event_layer={3 + i}"),
-    "Map": lambda page, i, words: answered(page, lambda: typed(page, "Layer", str(3 + i)), f"map_layer={3 + i}"),
+    "Prediction": lambda page, i, words: wait_for_answer(page, lambda: page.get_by_role("link", name=f"L{3 + i}", exact=True).first.click(), f"open=L{3 + i}"),
+    "Evidence": lambda page, i, words: wait_for_answer(page, lambda: typed(page, "Layer of the events", str(3 + i)), f"event_layer={3 + i}"),
+    "Map": lambda page, i, words: wait_for_answer(page, lambda: typed(page, "Layer", str(3 + i)), f"map_layer={3 + i}"),
     "Figures and tables of the papers": lambda page, i, words: picked(page, i),
-    "SQL": lambda page, i, words: answered(page, lambda: typed(page, "Statement", f"SELECT layer, count(*) AS n{i} FROM trigger GROUP BY layer"), f"n{i}"),
+    "SQL": lambda page, i, words: wait_for_answer(
+        page, lambda: typed(page, "Statement", f"SELECT layer, count(*) AS n{i} FROM trigger GROUP BY layer"), f"n{i}"
+    ),
 }
 """Title → the next thing that somebody does there."""

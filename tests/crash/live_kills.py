@@ -41,7 +41,7 @@ def live_kills(world: World, kills: int, minutes: float, n_clients: int, seed: i
     rng = random.Random(seed)
     start = time.monotonic()
     end = start + 60 * minutes
-    answered(world)
+    require_answer(world)
     took, settled = time.monotonic() - start, usage_here()
     longest = 0.0
     with Clients(world.atlas, n_clients, seed, save=0.2) as clients:
@@ -56,16 +56,16 @@ def live_kills(world: World, kills: int, minutes: float, n_clients: int, seed: i
             n += 1
             if rng.random() < 0.5:
                 start = time.monotonic()
-                answered(world)
+                require_answer(world)
                 longest = max(longest, time.monotonic() - start)
-    answered(world)
+    require_answer(world)
     require_whole(world, clients.counts["saved"])
     end_process(world.atlas)
     require_nothing_left(world, settled)
     return clients.counts, n, longest
 
 
-def answered(world: World) -> None:
+def require_answer(world: World) -> None:
     with atlas.open(world.atlas) as a:
         assert a.live().trace(PROMPT).positions.height > 5
 

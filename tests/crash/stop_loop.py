@@ -10,7 +10,6 @@ names must say, when it is named again, at least as much as before.
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,22 +21,12 @@ from pathlib import Path
 
 import click
 
-from tests.crash.kill_loop import keys_of
-from tests.exact.published import Published
-from tests.exact.tiny import CONTEXT, D_FFN, make
+from tests.crash.kill_loop import comparable, taken_away
+from tests.exact.tiny import ingest_options, make
 
 KEPT = re.compile(r"([\d,]+) of ([\d,]+) (\w+) of ([^,.]+)")
 MESSAGE = re.compile(r"interrupted; (kept: .+ of .+|what was recorded before is kept|nothing was recorded yet)\. Run the same command again to go on\.")
-TINY = [
-    "--context", CONTEXT, "--triggers", 12, "--trace", 60, "--vectors", "attn_out", "--vectors", "ffn_out", "--coefficients", D_FFN, "--batch-size", 3,
-    "--shard-positions", 100, "--seed", 7, "--paper", "--paper-keys", 6, "--device", "cpu", "--dtype", "float32", "--workers", 1, "--keys",
-    "--token-vectors", "--words", "white-space",
-]  # fmt: skip
-
-
-def checksums(target: Path) -> dict[str, tuple]:
-    # the manifest counts the candidates of a shard, which are more where the worker did not know the others' triggers
-    return {name: found for name, found in Published(target).checksums().items() if name != "shard"}
+READ = ["--dtype", "float32", "--workers", "1", "--keys", "--token-vectors", "--words", "white-space"]
 
 
 def start(target: Path, arguments: list[str], log: Path) -> subprocess.Popen:
@@ -84,14 +73,13 @@ def stop_loop(target: Path, arguments: list[str], expected: dict[str, tuple], to
                 found[how] += 1
                 continue
         assert code == 0, f"an ingest did not go on: exit {code}, {log.read_text()[-2000:]}"
-        sums = checksums(target)
+        sums = comparable(target)
         assert sums == expected, f"it differs in {[name for name in expected if sums[name] != expected[name]]}"
         assert not list(target.parent.glob(f"{target.name}.work")), "a working folder is left"
         found["finished"] += 1
         if n_stops >= stops:
             return found
-        target.unlink()
-        shutil.rmtree(keys_of(target), ignore_errors=True)
+        taken_away(target)
         kept.clear()
 
 
@@ -107,15 +95,15 @@ def main(stops: int, seed: int, atlas: Path | None, arguments: tuple[str, ...]) 
         asked, began = list(arguments), time.monotonic()
         if atlas is None:
             make(folder, "opt")
-            asked = ["--model", str(folder / "tiny-opt"), "--corpus", str(folder / "corpus.jsonl"), *map(str, TINY)]
+            asked = [*ingest_options(folder / "tiny-opt", folder / "corpus.jsonl"), *READ]
         undisturbed = folder / "undisturbed.duckdb"
         seconds = time.monotonic()
         if start(undisturbed, asked, folder / "undisturbed.log").wait():
             raise click.ClickException((folder / "undisturbed.log").read_text())
         seconds = time.monotonic() - seconds
-        expected = checksums(undisturbed)
+        expected = comparable(undisturbed)
         if atlas is not None:
-            assert checksums(atlas) == expected, f"{atlas} was made by another command"
+            assert comparable(atlas) == expected, f"{atlas} was made by another command"
         found = stop_loop(folder / "stopped.duckdb", asked, expected, seconds, stops, seed)
     click.echo(f"{', '.join(f'{how} {n}' for how, n in found.items())} in {(time.monotonic() - began) / 60:.0f} minutes; every atlas the same to the bit")
 

@@ -38,7 +38,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, ...]]]:
     found: list[tuple[int, ...]] = []
     real, save = reading.read_batch, ShardCheckpoint.save_if_due
 
-    def noted(model: object, recorders: object, batch: tuple) -> Iterator[tuple]:
+    def note_batch(model: object, recorders: object, batch: tuple) -> Iterator[tuple]:
         yield from real(model, recorders, batch)  # type: ignore[arg-type]
         found.append(tuple(s.sequence_id for s in batch))
 
@@ -47,7 +47,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, ...]]]:
         save(self, *given)  # type: ignore[arg-type]
         raise Struck
 
-    monkeypatch.setattr(reading, "read_batch", noted)
+    monkeypatch.setattr(reading, "read_batch", note_batch)
     monkeypatch.setattr(ShardCheckpoint, "save_if_due", struck)
     return found
 
@@ -103,7 +103,7 @@ class Counts(ResumableRecorder):
         self.counts = np.zeros(100)
 
 
-def written(path: Path) -> tuple[dict, bytes]:
+def write_checkpoint(path: Path) -> tuple[dict, bytes]:
     """The file of a recorder that has heard three batches: its header and what follows."""
     counts = Counts()
     counts.counts += 1
@@ -113,7 +113,7 @@ def written(path: Path) -> tuple[dict, bytes]:
 
 
 def test_what_was_written_is_held_again(tmp_path: Path) -> None:
-    written(tmp_path / BEGUN)
+    write_checkpoint(tmp_path / BEGUN)
     counts = Counts()
     assert ShardCheckpoint(tmp_path / BEGUN).restore("of this text", [counts]) == 3
     assert counts.counts.tolist() == [1.0] * 100
@@ -136,7 +136,7 @@ def restore_counts(path: Path, identity: str = "of this text") -> int:
 )
 def test_what_is_damaged_or_of_another_user_is_read_again(tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / BEGUN
-    written(path)
+    write_checkpoint(path)
     assert restore_counts(path) == 3
     whole = path.read_bytes()
     path.unlink()
@@ -176,7 +176,7 @@ def test_what_is_damaged_or_of_another_user_is_read_again(tmp_path: Path, damage
 @pytest.mark.parametrize("other", ["a text", "a class", "a dtype", "a recorder"])
 def test_what_is_of_something_else_is_read_again(tmp_path: Path, other: str) -> None:
     path, identity = tmp_path / BEGUN, "of this text"
-    header, data = written(path)
+    header, data = write_checkpoint(path)
     match other:
         case "a text":
             identity = "of another text"
@@ -195,7 +195,7 @@ def test_what_lies_in_the_place_of_a_draft_is_not_written_through(tmp_path: Path
     theirs = tmp_path / "theirs"
     theirs.write_text("of another")
     (tmp_path / f"{BEGUN}.new").symlink_to(theirs)
-    written(tmp_path / BEGUN)
+    write_checkpoint(tmp_path / BEGUN)
     assert theirs.read_text() == "of another"
     assert restore_counts(tmp_path / BEGUN) == 3
 

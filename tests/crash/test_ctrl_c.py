@@ -13,7 +13,7 @@ from atlas.cli.main import run as atlas_command
 from ingest.cli import describe_kept
 from schema.patient import InterruptSafeConnection
 from tests.crash.conftest import ask_doctor, sums
-from tests.exact.tiny import CONTEXT, D_FFN, Tiny, run
+from tests.exact.tiny import Tiny, ingest_options, run
 
 MOMENTS = {
     "a shard is loaded": "INSERT INTO trigger BY NAME SELECT",
@@ -40,11 +40,7 @@ def test_ctrl_c_while_duckdb_works(
         return real(self, struck_in_it, *arguments, **options)
 
     monkeypatch.setattr(InterruptSafeConnection, "call", strike)
-    options = {
-        "--model": tiny.folder, "--corpus": tiny.corpus, "--context": CONTEXT, "--triggers": 12, "--trace": 60, "--vectors": "attn_out",
-        "--coefficients": D_FFN, "--batch-size": 3, "--shard-positions": 100, "--seed": 7, "--paper-keys": 6, "--device": "cpu",
-    }  # fmt: skip
-    arguments = ["ingest", str(target), "--no-prediction", "--paper", "--vectors", "ffn_out", *(str(part) for pair in options.items() for part in pair)]
+    arguments = ["ingest", str(target), "--no-prediction", *ingest_options(tiny.folder, tiny.corpus)]
     with pytest.raises(SystemExit) as ended:
         atlas_command(arguments, is_debug=False)
     assert struck

@@ -121,6 +121,15 @@ def tiny_request(model: Path, corpus: Path, target: Path, **changes: object) -> 
     return asked(target, str(model), str(corpus), **options | changes)
 
 
+def ingest_options(folder: Path, corpus: Path) -> list[str]:
+    """What a command line says after `atlas ingest TARGET` for the same; the vectors stand in another order."""
+    options = [
+        "--model", folder, "--corpus", corpus, "--context", CONTEXT, "--triggers", 12, "--trace", 60, "--vectors", "attn_out", "--vectors", "ffn_out",
+        "--coefficients", D_FFN, "--batch-size", 3, "--shard-positions", 100, "--seed", 7, "--paper", "--paper-keys", 6, "--device", "cpu",
+    ]  # fmt: skip
+    return list(map(str, options))
+
+
 def counted_file(corpus: Path) -> Path:
     return corpus.with_name("counted.jsonl")
 

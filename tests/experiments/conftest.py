@@ -32,10 +32,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> World:
     folder = tmp_path_factory.mktemp("experiments")
     tiny = make(folder, "llama")
     atlas = run(tiny_request(tiny.folder, tiny.corpus, folder / "tiny.duckdb", trace=0, paper=False))
-    return World(tiny, atlas, dict(answered(tiny)))
+    return World(tiny, atlas, dict(prompts_with_answers(tiny)))
 
 
-def answered(tiny: Tiny) -> Iterator[tuple[str, str]]:
+def prompts_with_answers(tiny: Tiny) -> Iterator[tuple[str, str]]:
     for text in TEXTS:
         ids = [tiny.bos, *tiny.tokenizer(text, add_special_tokens=False)["input_ids"]]
         with torch.inference_mode():

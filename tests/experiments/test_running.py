@@ -52,7 +52,7 @@ def loaded(loaded_once: Loaded, world: World) -> Loaded:
     return replace(loaded_once, path=world.atlas)
 
 
-def done(loaded: Loaded, spec: Spec) -> ExperimentResult:
+def run_experiment(loaded: Loaded, spec: Spec) -> ExperimentResult:
     return carry_out(loaded, spec, plan_experiment(loaded, spec), ignore_progress)
 
 
@@ -93,7 +93,7 @@ def test_one_that_stops_anywhere_goes_on_and_its_file_repeats_it_to_the_bit(worl
     resumed = carry_out(loaded, spec, plan_experiment(loaded, spec), lambda what, share=0.0: told.append(what))
     assert (resumed.experiment_id, resumed.n_resumed) == (1, 1)
     assert {what.rsplit(", ", 1)[1] for what in told} == {"2 of 2"}
-    again = done(loaded, of_toml(to_toml(spec_in(world.atlas, 1)).encode()))
+    again = run_experiment(loaded, of_toml(to_toml(spec_in(world.atlas, 1)).encode()))
     assert again.experiment_id == 2
     first, *others = (kept(world.atlas, i) for i in range(3))
     assert others == [first, first]
@@ -122,8 +122,8 @@ def test_a_process_that_is_killed_leaves_what_another_goes_on_with(world: World,
     file.write_text(to_toml(spec), encoding="utf-8")
     ran = subprocess.run([sys.executable, "-c", KILLED, str(world.atlas), str(file), str(world.tiny.folder)], capture_output=True, cwd=ROOT, check=False)
     assert ran.returncode == -signal.SIGKILL, ran.stderr.decode()
-    assert (found := done(loaded, spec)).experiment_id == 0 and found.n_resumed == 1
-    assert done(loaded, spec).experiment_id == 1
+    assert (found := run_experiment(loaded, spec)).experiment_id == 0 and found.n_resumed == 1
+    assert run_experiment(loaded, spec).experiment_id == 1
     assert kept(world.atlas, 0) == kept(world.atlas, 1)
 
 
@@ -137,7 +137,7 @@ def test_two_that_compute_the_same_experiment_say_so(world: World, loaded: Loade
         nonlocal n_others
         if share and not n_others:
             n_others = 1
-            assert done(loaded, spec).experiment_id == 0
+            assert run_experiment(loaded, spec).experiment_id == 0
 
     with pytest.raises(AtlasError, match="part 0 of experiment 0 is there already: another process computes the same experiment") as said:
         carry_out(loaded, spec, plan, meanwhile)
@@ -177,8 +177,8 @@ def test_a_first_part_that_fails_takes_away_nothing_that_another_process_has_add
 
     with pytest.raises(AtlasError, match=r"RuntimeError: no room\); experiment 0 is kept, since another process has added to it$"):
         carry_out(loaded, spec, replace(plan, parts=[replace(plan.parts[0], compute=fail), *plan.parts[1:]]), ignore_progress)
-    assert (resumed := done(loaded, spec)).experiment_id == 0 and resumed.n_resumed == 1
-    assert done(loaded, spec).experiment_id == 1
+    assert (resumed := run_experiment(loaded, spec)).experiment_id == 0 and resumed.n_resumed == 1
+    assert run_experiment(loaded, spec).experiment_id == 1
     assert kept(world.atlas, 0) == kept(world.atlas, 1)
 
 
@@ -256,7 +256,7 @@ def test_the_cost_that_is_told_is_what_is_read(world: World, loaded: Loaded, kin
 @pytest.mark.thorough
 def test_tracing_keeps_what_noise_takes_and_tells_the_subjects_tokens_apart(world: World, loaded: Loaded) -> None:
     spec = spec_of(specs(world)["tracing"])
-    done(loaded, spec)
+    run_experiment(loaded, spec)
     hf, tokenizer = copy.deepcopy(world.tiny.hf).double(), world.tiny.tokenizer
     with atlas.open(world.atlas) as a:
         tokens = a.sql(
@@ -313,7 +313,7 @@ def noised(hf: torch.nn.Module, ids: list[int], more: dict[int, Tensor]) -> Tens
 def test_knockout_patching_and_saliency_are_of_the_prompts_and_answers_that_were_given(world: World, loaded: Loaded) -> None:
     found = specs(world)
     for kind in ("knockout", "patching", "saliency"):
-        done(loaded, spec_of(found[kind]))
+        run_experiment(loaded, spec_of(found[kind]))
     with atlas.open(world.atlas) as a:
         knockouts, patched, totals = (
             a.sql(f"FROM experiments.{table} WHERE experiment_id = {i}") for i, table in enumerate(("effect", "effect", "attribution_total"))
@@ -350,7 +350,7 @@ def test_knockout_patching_and_saliency_are_of_the_prompts_and_answers_that_were
 def test_a_prompt_that_is_answered_otherwise_is_kept_with_what_the_model_says(world: World, loaded: Loaded) -> None:
     asked = specs(world)["tracing"]
     asked["prompts"][1]["answer"] = "of"
-    ran = done(loaded, spec_of(asked))
+    ran = run_experiment(loaded, spec_of(asked))
     assert list(ran.notes) == ["prompt 1"]
     assert ran.notes["prompt 1"].startswith('the model does not answer "of": it goes on with "')
     with atlas.open(world.atlas) as a:
@@ -365,7 +365,7 @@ def test_noise_at_index_0_is_noted(world: World, loaded: Loaded) -> None:
     loaded = replace(loaded, bos="never")
     top = int(loaded.model.hf(torch.tensor([world.tiny.tokenizer(text, add_special_tokens=False)["input_ids"]])).logits[0, -1].argmax())
     prompts = [{"text": text, "subject": "The", "answer": world.tiny.tokenizer.decode([top])}]
-    ran = done(loaded, spec_of({"kind": "tracing", "title": "0", "settings": {"draws": 1, "every": 3}, "prompts": prompts}))
+    ran = run_experiment(loaded, spec_of({"kind": "tracing", "title": "0", "settings": {"draws": 1, "every": 3}, "prompts": prompts}))
     assert ran.notes == {"prompt 0": "the noise hits index 0, where many models keep a state that no single one restores"}
 
 
@@ -406,7 +406,7 @@ def test_a_baseline_of_several_tokens_is_refused(world: World, loaded: Loaded) -
 def test_a_kind_of_another_distribution_is_listed_run_and_kept(world: World, loaded: Loaded, tmp_path: Path) -> None:
     with installed(tmp_path, {"activation_atlas.experiment_kinds": {"resalience": "tests.experiments.resalience:KIND"}}):
         kinds.cache_clear()
-        ran = done(loaded, spec_of(specs(world)["saliency"] | {"kind": "resalience"}))
+        ran = run_experiment(loaded, spec_of(specs(world)["saliency"] | {"kind": "resalience"}))
     with installed(tmp_path / "again", {"activation_atlas.experiment_kinds": {"again": "ingest.experiments.kinds.saliency:KIND"}}):
         kinds.cache_clear()
         with pytest.raises(AtlasError, match="is a kind called saliency, which is there already"):
@@ -426,7 +426,7 @@ def test_every_kind_has_defaults_and_takes_its_own_example() -> None:
 
 
 def test_settings_that_somebody_sent_and_that_are_too_deep_are_said(world: World, loaded: Loaded) -> None:
-    done(loaded, spec_of(specs(world)["saliency"]))
+    run_experiment(loaded, spec_of(specs(world)["saliency"]))
     with closing(duckdb.connect(EXPERIMENTS.path(world.atlas))) as con:
         con.execute("UPDATE experiment SET settings = repeat('[', 200000) || repeat(']', 200000)")
     with pytest.raises(AtlasError, match="the settings of experiment 0 are nested too deeply to be read"):

@@ -19,7 +19,7 @@ def exact(family: str, **changes: object) -> Model:
     return wrap(randomise(hf, std=0.8) if family == "bloom" else hf, tiny_tokenizer(), f"exact-{family}")
 
 
-def answered(model: Model, n_tokens: int = 1) -> Prompt:
+def prompt_with_answer(model: Model, n_tokens: int = 1) -> Prompt:
     """The prompt with what the model says after it."""
     tokens = TOKENS
     for _ in range(n_tokens):

@@ -125,7 +125,7 @@ def cases(family: str, model: Model) -> Iterator[Case]:
     yield at("embedding", "patch", [2], None, **{"from": {"prompt_id": 1, "index": 4}}), (names.embedding, "out", put([2], slice(None), embedded[4]))
 
 
-def assigned(model: Model, *arms: tuple, vectors: dict | None = None, n_positions: int = N) -> list[AssignedArm]:
+def assign_arms(model: Model, *arms: tuple, vectors: dict | None = None, n_positions: int = N) -> list[AssignedArm]:
     """Arms on a row each of what begins with PROMPT."""
     runs = {prompt: record_run(model, PROMPT if prompt is None else OTHER, sites) for prompt, sites in wanted_sites(arms).items()}
     return [AssignedArm(arm, slice(row, row + 1), N, n_positions, runs, vectors or {}) for row, arm in enumerate(arms)]
@@ -141,7 +141,7 @@ def test_every_site_and_op_is_what_a_hook_written_by_hand_does(family: str) -> N
     asked, hands = zip(*cases(family, model), strict=True)
     arms = [resolved(model, item) for item in asked]
     base = by_hand(model.hf, PROMPT, [])
-    with apply_arms(model, assigned(model, *arms, vectors=vectors_of(model))), torch.no_grad():
+    with apply_arms(model, assign_arms(model, *arms, vectors=vectors_of(model))), torch.no_grad():
         logits = model.hf(PROMPT.expand(len(arms), -1), use_cache=False).logits
     # one batch of all and each alone; a value comes in float32, which rounds it where a gain or a multiplier was multiplied in
     is_value_rounded = Names(family).is_normed or hasattr(model.hf.config, "residual_multiplier")
@@ -167,7 +167,7 @@ def test_several_changes_at_once_are_made_in_the_order_of_the_forward_pass(famil
         (names.o(0), "in", put(ALL, slice(model.d_head, 2 * model.d_head), 0.0)),
         (names.down(1), "in", put(ALL, [3], lambda x, t: 3 * x + (3 if t == 4 else 0))),
     ]
-    with apply_arms(model, assigned(model, arm)), torch.no_grad():
+    with apply_arms(model, assign_arms(model, arm)), torch.no_grad():
         got = model.hf(PROMPT[None], use_cache=False).logits[0]
     # a product and a sum are one step by hand and three here
     assert (got - by_hand(model.hf, PROMPT, hands)).abs().max() <= bound_logits(model.hf, PROMPT)
@@ -185,7 +185,7 @@ def test_what_changes_nothing_changes_no_bit(family: str, dtype: torch.dtype) ->
         resolved(model, {"site": "head", "layer": 0, "op": "scale", "value": 1, **everywhere}),
         resolved(model, {"site": "head", "layer": 0, "op": "zero", "units": [0], "positions": "generated"}),
     ]
-    with apply_arms(model, assigned(model, *arms)), record_layers(model) as changed:
+    with apply_arms(model, assign_arms(model, *arms)), record_layers(model) as changed:
         model.backbone(PROMPT.expand(len(arms), -1))
     with record_layers(model) as plain:
         model.backbone(PROMPT.expand(len(arms), -1))
@@ -196,7 +196,7 @@ def test_what_changes_nothing_changes_no_bit(family: str, dtype: torch.dtype) ->
 def test_all_coefficients_at_zero_leave_the_bias_alone(family: str) -> None:
     model = tiny_model(family)
     arm = resolved(model, {"site": "coefficient", "layer": 1, "units": "all", "op": "zero", "positions": "all"})
-    with apply_arms(model, assigned(model, arm)), record_layers(model) as records:
+    with apply_arms(model, assign_arms(model, arm)), record_layers(model) as records:
         model.backbone(PROMPT[None])
     bias = model.ffn_bias(1)
     expected = torch.zeros(model.d_model) if bias is None else bias * records[1]["ffn_scale"][0, 0]
@@ -215,7 +215,7 @@ def test_what_is_recorded_is_what_was_used(family: str) -> None:
         {"site": "attn_out", "layer": 1, "op": "zero", "positions": [6]},
     )
     for is_first in (True, False):
-        contexts = [lambda: apply_arms(model, assigned(model, arm)), lambda: record_layers(model)]
+        contexts = [lambda: apply_arms(model, assign_arms(model, arm)), lambda: record_layers(model)]
         with (contexts if is_first else contexts[::-1])[0]() as one, (contexts if is_first else contexts[::-1])[1]() as two:
             model.backbone(PROMPT[None])
             records = two if is_first else one
@@ -235,7 +235,7 @@ def test_with_a_cache_and_without_the_same_positions_are_changed_token_for_token
         {"site": "attention", "layer": 0, "op": "block", "edges": [[8, 7], [10, 8], [11, 9], [12, 12]], "units": [1]},
         {"site": "head", "layer": 1, "units": [0], "op": "zero", "positions": "generated"},
     )
-    one = assigned(model, arm, n_positions=N + n_new)
+    one = assign_arms(model, arm, n_positions=N + n_new)
 
     def step(tokens: Tensor, **more: object) -> tuple[Tensor, object]:
         with torch.no_grad():
@@ -315,7 +315,7 @@ def test_noise_is_of_a_position_and_its_seed_and_the_same_in_every_arm() -> None
 
     def states(positions: object, seed: int) -> Tensor:
         arm = resolved(model, {"site": "embedding", "op": "noise", "value": 2, "seed": seed, "positions": positions})
-        with apply_arms(model, assigned(model, arm)), record_layers(model) as records:
+        with apply_arms(model, assign_arms(model, arm)), record_layers(model) as records:
             model.backbone(PROMPT[None])
         return records[0]["resid_pre"][0].clone()
 
@@ -334,7 +334,7 @@ def test_noise_is_of_a_position_and_its_seed_and_the_same_in_every_arm() -> None
 def test_a_value_is_rounded_as_the_model_computes() -> None:
     model = tiny_model("llama", dtype=torch.bfloat16)
     arm = resolved(model, {"site": "coefficient", "layer": 0, "units": [2], "op": "set", "value": 1.001, "positions": [3]})
-    with apply_arms(model, assigned(model, arm)), record_layers(model) as records:
+    with apply_arms(model, assign_arms(model, arm)), record_layers(model) as records:
         model.backbone(PROMPT[None])
     assert float(records[0]["coefficient"][0, 3, 2]) == 1.0
 
@@ -352,7 +352,7 @@ def test_hooks_are_gone_after_the_context_even_after_an_error() -> None:
         {"site": "embedding", "op": "noise", "value": 1, "seed": 0, "positions": "all"},
     )
     plain = model.hf(PROMPT[None]).logits
-    with pytest.raises(ZeroDivisionError), apply_arms(model, assigned(model, arm)), listen(model, [coefficients(lambda layer, _: 1 // layer)]):
+    with pytest.raises(ZeroDivisionError), apply_arms(model, assign_arms(model, arm)), listen(model, [coefficients(lambda layer, _: 1 // layer)]):
         model.backbone(PROMPT[None])
     assert n_hooks(model) == 0
     assert torch.equal(model.hf(PROMPT[None]).logits, plain)
@@ -374,7 +374,7 @@ def test_a_pass_that_is_cancelled_between_two_changes_leaves_no_hook() -> None:
             raise InterruptedError
 
     plain = model.hf(PROMPT[None]).logits
-    with pytest.raises(InterruptedError), apply_arms(model, assigned(model, arm), stop):
+    with pytest.raises(InterruptedError), apply_arms(model, assign_arms(model, arm), stop):
         model.backbone(PROMPT[None])
     assert n_hooks(model) == 0
     assert torch.equal(model.hf(PROMPT[None]).logits, plain)
@@ -391,7 +391,7 @@ def test_what_a_hook_is_given_is_not_changed() -> None:
     def keep(x: Tensor) -> None:
         given.append((x, x.clone()))
 
-    with apply_arms(model, assigned(model, arm)):
+    with apply_arms(model, assign_arms(model, arm)):
         # these run before those of the arm
         handles = [
             model.layer_module(0, "mlp.down_proj").register_forward_pre_hook(lambda _, args: keep(args[0]), prepend=True),
@@ -450,7 +450,7 @@ def test_a_cache_of_another_arm_serves_none() -> None:
     model = tiny_model("llama")
     arm = resolved(model, {"site": "head", "layer": 0, "units": [0], "op": "zero", "positions": "all"})
     cache = model.hf(PROMPT[None, :4], use_cache=True).past_key_values
-    with apply_arms(model, assigned(model, arm)):
+    with apply_arms(model, assign_arms(model, arm)):
         # of the same length, so that a count alone would not tell them apart
         model.hf(PROMPT[None, :4], use_cache=True)
         with pytest.raises(AtlasError, match="the cache holds 4 positions that were not read under these arms"):
@@ -462,7 +462,7 @@ def test_padding_on_the_left_and_rows_that_are_not_there_are_refused() -> None:
     arm = resolved(model, {"site": "head", "layer": 0, "units": [0], "op": "zero", "positions": "all"})
     mask = torch.ones(1, N, dtype=torch.long)
     mask[0, 0] = 0
-    with apply_arms(model, assigned(model, arm)):
+    with apply_arms(model, assign_arms(model, arm)):
         with pytest.raises(AtlasError, match="padded on the left"):
             model.hf(PROMPT[None], attention_mask=mask)
         model.hf(PROMPT[None], attention_mask=mask.flip(1))
@@ -476,5 +476,5 @@ def test_a_module_that_the_forward_pass_goes_round_is_an_error() -> None:
         model.layer_module(layer, "mlp").add_module("never_called", torch.nn.Linear(24, 1))
     silent = with_facts(model, ffn__down="mlp.never_called")
     arm = resolved(model, {"site": "coefficient", "layer": 1, "units": [0], "op": "zero", "positions": "all"})
-    with pytest.raises(AtlasError, match=r"nothing was changed at layers\.1\.mlp\.never_called"), apply_arms(silent, assigned(model, arm)):
+    with pytest.raises(AtlasError, match=r"nothing was changed at layers\.1\.mlp\.never_called"), apply_arms(silent, assign_arms(model, arm)):
         silent.backbone(PROMPT[None])

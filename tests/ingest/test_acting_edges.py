@@ -26,7 +26,7 @@ BLOCKED = {1: [(8, 7), (8, 6), (5, 5), (7, 5)], 0: [(8, 8), (6, 4)]}
 """Head → destination and source."""
 
 
-def assigned(model: Model, *items: dict, n_positions: int = N) -> list[AssignedArm]:
+def assign_arm(model: Model, *items: dict, n_positions: int = N) -> list[AssignedArm]:
     return [AssignedArm(resolve(arm_of(list(items)), shape_of(model), lambda *_: None), slice(0, 1), n_positions, n_positions)]
 
 
@@ -52,7 +52,7 @@ def test_a_head_reads_as_if_the_edge_were_not_there(family: str, code: str) -> N
     model = wrap(tiny_hf(family, dtype=torch.float64), tiny_tokenizer(), "exact")
     for layer in (0, 1):
         arm = [block(layer, edges, units=[head]) for head, edges in BLOCKED.items()]
-        with apply_arms(model, assigned(model, *arm)), torch.no_grad():
+        with apply_arms(model, assign_arm(model, *arm)), torch.no_grad():
             if code == "eager":
                 with use_eager_attention(model):
                     got = model.hf(PROMPT[None], use_cache=False).logits[0]
@@ -71,7 +71,7 @@ def test_a_head_reads_as_if_the_edge_were_not_there(family: str, code: str) -> N
 def test_with_all_edges_blocked_but_the_diagonal_each_token_is_read_alone_at_its_position(family: str) -> None:
     model = tiny_model(family)
     edges = [(destination, source) for destination in range(N) for source in range(destination)]
-    with apply_arms(model, assigned(model, block(0, edges), block(1, edges))), torch.no_grad():
+    with apply_arms(model, assign_arm(model, block(0, edges), block(1, edges))), torch.no_grad():
         got = model.hf(PROMPT[None], use_cache=False).logits[0]
     # products of one row and of nine, in float32
     bound = bound_logits(model.hf, PROMPT)
@@ -86,14 +86,14 @@ def test_a_position_with_nothing_left_to_read_is_refused_windows_counted_in(fami
     """mistral's window, and that of gpt_neo's second layer, is 4."""
     model, all_of_it = tiny_model(family), [(8, source) for source in (5, 6, 7, 8)]
     if family == "llama":
-        with apply_arms(model, assigned(model, block(1, all_of_it))):
+        with apply_arms(model, assign_arm(model, block(1, all_of_it))):
             model.backbone(PROMPT[None])
         return
     # the second of one head, in two interventions
     two = [block(1, all_of_it[:2], units=[1]), block(1, all_of_it[2:], units=[1])]
     for head, items in ((0, [block(1, all_of_it)]), (1, two)):
         refused = pytest.raises(AtlasError, match=f"block of layer 1, head {head}: position 8 would have nothing left to read")
-        with refused, apply_arms(model, assigned(model, *items)):
+        with refused, apply_arms(model, assign_arm(model, *items)):
             pass
 
 

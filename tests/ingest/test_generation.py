@@ -15,7 +15,7 @@ from schema.errors import AtlasError
 from schema.interventions.parse import arm_of
 from schema.interventions.resolve import resolve
 from tests.ingest.acting_oracle import hashed
-from tests.ingest.test_acting import PROMPT, N, assigned, exact, n_hooks, resolved
+from tests.ingest.test_acting import PROMPT, N, assign_arms, exact, n_hooks, resolved
 from tests.ingest.tiny_models import FAMILIES, tiny_model, token_batch
 
 torch.set_num_threads(1)
@@ -55,7 +55,7 @@ def test_with_a_cache_the_tokens_are_those_of_reading_everything_anew(family: st
     model = exact(family)
     arm = resolved(model, *ITEMS)
     eos, anew = sorted(eos_ids(model)), []
-    for arms in ([], assigned(model, arm, n_positions=N + N_NEW - 1)):
+    for arms in ([], assign_arms(model, arm, n_positions=N + N_NEW - 1)):
         tokens = PROMPT[None]
         with apply_arms(model, arms), torch.no_grad():
             for _ in range(N_NEW):

@@ -9,7 +9,7 @@ from ingest.acting.knockout import knock_out, source_edges
 from ingest.model.models import Model
 from schema.errors import AtlasError
 from tests.ingest.acting_oracle import Names, by_hand
-from tests.ingest.prompts import SUBJECT, TOKENS, N, answered, exact, unheard
+from tests.ingest.prompts import SUBJECT, TOKENS, N, exact, prompt_with_answer, unheard
 from tests.ingest.tiny_models import FAMILIES
 
 torch.set_num_threads(1)
@@ -43,7 +43,7 @@ def masked_by_hand(model: Model, family: str, layers: range, edges: list[tuple[i
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_the_last_position_may_not_read_by_hand(family: str) -> None:
     model = exact(family)
-    prompt = answered(model)
+    prompt = prompt_with_answer(model)
     found = knock_out(model, prompt, SUBJECT, unheard)
     p = float(by_hand(model.hf, TOKENS, [])[-1].softmax(-1)[prompt.answer[0]])
     assert float(found.clean[0].exp()) == pytest.approx(p, abs=1e-6)
@@ -62,7 +62,7 @@ def test_what_the_last_position_may_not_read_by_hand(family: str) -> None:
 @pytest.mark.thorough
 def test_nine_layers_are_blocked_together_and_an_answer_of_two_tokens_is_kept_from_both() -> None:
     model = exact("llama", num_hidden_layers=12)
-    prompt = answered(model, 2)
+    prompt = prompt_with_answer(model, 2)
     found = knock_out(model, prompt, SUBJECT, unheard)
     sources = SOURCES | {"last": [6, 7]}
     assert len(found.effects) == 36
@@ -82,7 +82,7 @@ def test_edges_are_from_what_predicts_to_what_is_there() -> None:
 
 def test_a_position_with_nothing_left_to_read_and_a_subject_that_is_the_last_are_refused() -> None:
     model = exact("llama")
-    prompt = answered(model)
+    prompt = prompt_with_answer(model)
     with pytest.raises(AtlasError, match="the subject is positions 5 to 6; knockout takes one before the last position, 6"):
         knock_out(model, prompt, range(5, 7), unheard)
     windowed = exact("mistral", sliding_window=1)

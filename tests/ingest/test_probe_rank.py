@@ -14,7 +14,7 @@ from ingest.recorders.linear_probe import L2, FactoredWeights, codelength, evalu
 from schema.audits import run_audits
 from schema.open.store import open_writer
 from tests.exact.tiny import asked, run
-from tests.ingest.test_probes import binary_weights, labelled
+from tests.ingest.test_probes import binary_weights, label_words
 from tests.ingest.test_run import saved
 
 torch.set_num_threads(1)
@@ -88,7 +88,7 @@ def test_the_code_of_a_restricted_probe_is_that_of_its_blocks_by_torch() -> None
             weights, intercept = by_torch(states[order[:end]], labels, rank=1, n_starts=4)
             probs[:, classes] = torch.softmax(torch.tensor(of @ weights + intercept), 1).numpy()
         bits -= np.log2((end * probs[np.arange(len(of)), y[order[end:following]]] + 1) / (end + k)).sum()
-    row, _ = evaluate_probe((x, x), labelled(y), labelled(y), k, seed=0, rank=1)
+    row, _ = evaluate_probe((x, x), label_words(y), label_words(y), k, seed=0, rank=1)
     assert met == {1, 2, 3}
     assert row["codelength"] == pytest.approx(bits, rel=1e-3)
 
@@ -151,10 +151,10 @@ def test_factors_may_take_the_steps_that_those_of_a_real_model_took(drawn: tuple
     x, y = drawn
     steps = []
 
-    def noted(*arguments: object) -> object:
+    def note_steps(*arguments: object) -> object:
         steps.append(arguments[-1])
         return fit_factors(*arguments)
 
-    monkeypatch.setattr(linear_probe, "fit_factors", noted)
+    monkeypatch.setattr(linear_probe, "fit_factors", note_steps)
     fit_class_probs(x[:N], y[:N], x[N:], K, 1)
     assert len(steps) == 1 and steps[0] > 550

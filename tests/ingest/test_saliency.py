@@ -13,7 +13,7 @@ from ingest.model.models import Model
 from schema.errors import AtlasError
 from schema.terms import ATTRIBUTION_SCORES
 from tests.ingest.acting_oracle import Names, by_hand
-from tests.ingest.prompts import TOKENS, N, answered, exact, unheard
+from tests.ingest.prompts import TOKENS, N, exact, prompt_with_answer, unheard
 from tests.ingest.tiny_models import FAMILIES, tiny_model
 
 torch.set_num_threads(1)
@@ -69,7 +69,7 @@ class Hand:
 def test_all_three_methods_by_hand(family: str) -> None:
     """The answer is of two tokens; its first, which is read too, and index 0 keep their own embeddings."""
     model = exact(family)
-    prompt, tokens = answered(model, 2), answered(model, 2).input_ids
+    prompt, tokens = prompt_with_answer(model, 2), prompt_with_answer(model, 2).input_ids
     for score in ATTRIBUTION_SCORES if family in ("llama", "gpt2") else ATTRIBUTION_SCORES[1:2]:
         rows, totals = (table.to_pylist() for table in saliency(model, prompt, score, BASELINE, unheard))
         hand = Hand(model, family, prompt, score)
@@ -107,7 +107,7 @@ def test_all_three_methods_by_hand(family: str) -> None:
 @every_family
 def test_integrated_gradients_sum_to_the_difference_with_a_token_as_the_baseline(family: str) -> None:
     model = tiny_model(family)
-    _, totals = saliency(model, answered(model), "logprob", BASELINE, unheard)
+    _, totals = saliency(model, prompt_with_answer(model), "logprob", BASELINE, unheard)
     row = totals.to_pylist()[1]
     assert row["completeness_error"] <= 0.05
     assert abs(row["sum"] - (row["at_input"] - row["at_baseline"])) <= 0.05 * max(abs(row["at_input"] - row["at_baseline"]), 0.1)
@@ -156,7 +156,7 @@ def test_a_small_difference_is_held_for_a_tenth() -> None:
 
 def test_gradients_are_taken_where_the_caller_takes_none_and_nothing_is_left_behind() -> None:
     model = tiny_model("llama")
-    prompt = answered(model)
+    prompt = prompt_with_answer(model)
     plain = saliency(model, prompt, "prob", BASELINE, unheard)
     with torch.inference_mode():
         inside = saliency(model, prompt, "prob", BASELINE, unheard)

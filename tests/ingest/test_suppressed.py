@@ -17,7 +17,7 @@ NONE: Any = None
 CLUSTERS = ("a", "a", "b", "b")
 
 
-def written(scores: list[float]) -> ScoredContinuations:
+def make_continuations(scores: list[float]) -> ScoredContinuations:
     """One continuation a prompt."""
     names = [{"arm_id": 0, "prompt_id": i, "sample": 0} for i in range(len(scores))]
     return ScoredContinuations(
@@ -29,8 +29,8 @@ def written(scores: list[float]) -> ScoredContinuations:
 def test_prompts_are_not_chosen_by_what_the_base_made_of_them() -> None:
     """Those on which the base is over would fall by themselves: here a score is as often lost as won, and nothing is."""
     assay = SuppressionTrial(NONE, NONE, CLUSTERS, NONE, NONE, NONE, 0, NONE, NONE, 0)
-    vars(assay)["base_continuations"] = written([0.75, 0.25, 0.75, 0.25])
-    over, score = assay.differences(1, written([0.25, 0.75, 0.25, 0.75]))
+    vars(assay)["base_continuations"] = make_continuations([0.75, 0.25, 0.75, 0.25])
+    over, score = assay.differences(1, make_continuations([0.25, 0.75, 0.25, 0.75]))
     for row in (over, score):
         assert (row["n_pairs"], row["n_clusters"], row["difference"], row["low"], row["high"]) == (4, 2, 0, None, None)
 

@@ -27,15 +27,15 @@ def plan(concept: list[ConceptValue] = CONCEPT, seeds: tuple[int, ...] = (0, 1, 
     return planned_arms(concept, OPPOSITE, [0.25, 0.5], seeds, 6, SHAPE, look_up)
 
 
-def written(one: PlannedArm) -> dict[tuple[int, int], float]:
+def values_set(one: PlannedArm) -> dict[tuple[int, int], float]:
     assert all((c.site, c.op, c.positions.named, c.positions.is_first_skipped) == ("coefficient", "set", "all", True) for c in one.arm)
     return {(c.layer, c.units[0]): c.value for c in one.arm}
 
 
 def test_a_concept_is_switched_on_with_the_sign_of_each_value() -> None:
     arms = {one.name: one for one in plan()}
-    assert written(arms["concept × 0.5"]) == {(3, 7): 0.5 * MOST[3, 7], (1, 9): 0.5 * LEAST[1, 9], (3, 8): 0.5 * LEAST[3, 8]}
-    assert written(arms["opposite × 0.25"]) == {(3, 1): 0.25 * MOST[3, 1]}
+    assert values_set(arms["concept × 0.5"]) == {(3, 7): 0.5 * MOST[3, 7], (1, 9): 0.5 * LEAST[1, 9], (3, 8): 0.5 * LEAST[3, 8]}
+    assert values_set(arms["opposite × 0.25"]) == {(3, 1): 0.25 * MOST[3, 1]}
     assert arms["base"].arm == arms["word filter"].arm == arms["self-debiasing"].arm == ()
 
 
@@ -47,13 +47,13 @@ def test_each_strength_has_its_controls_of_the_same_layers_lengths_and_signs() -
         lengths = {(3, a * MOST[3, 7] * NORM[3, 7]), (1, a * LEAST[1, 9] * NORM[1, 9]), (3, a * LEAST[3, 8] * NORM[3, 8])}
         for one in arms:
             if one.role == "random_control" and one.name.endswith(f"× {a:g}"):
-                values = written(one)
+                values = values_set(one)
                 assert len(values) == 3 and not named & values.keys()
                 expected, got = sorted(lengths), sorted((layer, c * NORM[layer, neuron]) for (layer, neuron), c in values.items())
                 assert [layer for layer, _ in got] == [1, 3, 3]
                 assert [r for _, r in got] == pytest.approx([r for _, r in expected])
     # a draw is of one set of neurons at each strength, and another seed is another
-    by_seed = {(one.draw, tuple(written(one))) for one in arms if one.role == "random_control"}
+    by_seed = {(one.draw, tuple(values_set(one))) for one in arms if one.role == "random_control"}
     assert len(by_seed) == 5 and len({neurons for _, neurons in by_seed}) == 5
     assert plan() == arms
 

@@ -18,7 +18,7 @@ from schema.errors import AtlasError
 from schema.interventions.intervention import Intervention, Source
 from schema.interventions.positions import Positions
 from tests.ingest.acting_oracle import Hand, Names, by_hand, hashed, put, seen
-from tests.ingest.prompts import OTHER, SUBJECT, TOKENS, N, answered, exact, unheard
+from tests.ingest.prompts import OTHER, SUBJECT, TOKENS, N, exact, prompt_with_answer, unheard
 from tests.ingest.tiny_models import FAMILIES, tiny_model
 
 torch.set_num_threads(1)
@@ -60,7 +60,7 @@ def noised_by_hand(names: Names, draw: int) -> Hand:
 def test_cells_in_batches_that_begin_higher_up_are_cells_read_one_by_one(family: str) -> None:
     """The answer is of two tokens: log p is summed, teacher-forced, and the difference is the first token's."""
     model, names = exact(family), Names(family)
-    prompt = answered(model, 2)
+    prompt = prompt_with_answer(model, 2)
     found = traced(model, prompt)
     rows, tokens = found.effects.to_pylist(), prompt.input_ids
     plain = by_hand(model.hf, tokens, [])[[N - 1, N]]
@@ -96,7 +96,7 @@ def test_cells_in_batches_that_begin_higher_up_are_cells_read_one_by_one(family:
 @every_family
 def test_all_states_of_a_layer_restored_give_the_clean_run_and_none_the_corrupted(family: str) -> None:
     model = exact(family)
-    prompt = answered(model)
+    prompt = prompt_with_answer(model)
     answer, arms = Answer(prompt.answer, 3), noise_arms(SUBJECT, DEVIATION, DRAWS, SEED)
     everywhere = Intervention("resid_post", "patch", 0, positions=Positions("all"), source=Source(DONOR, None))
     donor = record_run(model, TOKENS, [("resid_post", 0)])
@@ -111,7 +111,7 @@ def test_all_states_of_a_layer_restored_give_the_clean_run_and_none_the_corrupte
 def test_a_state_that_no_noise_has_reached_has_no_effect(family: str) -> None:
     """Index 0 lies before the subject. Other noise in its cells would look like an effect."""
     model = exact(family)
-    found = traced(model, answered(model), [cell for cell in CELLS if cell.index == 0])
+    found = traced(model, prompt_with_answer(model), [cell for cell in CELLS if cell.index == 0])
     effects = torch.tensor(found.effects["effect"].to_pylist())
     assert torch.allclose(effects, torch.zeros(len(effects)), atol=1e-6)
 
@@ -143,7 +143,7 @@ def test_a_pass_begins_where_the_first_of_its_changes_does() -> None:
 
 def test_lower_blocks_are_not_computed_again() -> None:
     model = exact("llama", num_hidden_layers=6)
-    prompt, called = answered(model), []
+    prompt, called = prompt_with_answer(model), []
     for layer in range(6):
         model.layer_module(layer, "mlp").register_forward_hook(lambda _m, _a, _o, layer=layer: called.append(layer))
     traced(model, prompt, [Cell("resid_post", 1, 3, 2), Cell("ffn_out", 2, 5, 2)])
@@ -153,14 +153,14 @@ def test_lower_blocks_are_not_computed_again() -> None:
 
 def test_a_prompt_that_is_answered_otherwise_is_not_traced() -> None:
     model = exact("llama")
-    prompt, of_two = answered(model), answered(model, 2).answer
+    prompt, of_two = prompt_with_answer(model), prompt_with_answer(model, 2).answer
     for wrong in (Prompt(prompt.token_ids, (prompt.answer[0] + 1,)), Prompt(prompt.token_ids, (of_two[0], of_two[1] + 1))):
         assert trace(model, wrong, SUBJECT, DEVIATION, CELLS[:1], n_draws=1, seed=0, progress=unheard) is None
 
 
 def test_all_states_of_a_site_are_traced_and_noise_at_index_0_is_told() -> None:
     model = exact("llama")
-    prompt, told = answered(model), list[tuple[int, int]]()
+    prompt, told = prompt_with_answer(model), list[tuple[int, int]]()
     cells = cells_of({"resid_post": 1, "ffn_out": 3}, [0, 1], N)
     found = trace(model, prompt, range(2), DEVIATION, cells, n_draws=3, seed=0, progress=lambda *n: told.append(n))
     assert found is not None and found.is_first_noised
@@ -172,7 +172,7 @@ def test_all_states_of_a_site_are_traced_and_noise_at_index_0_is_told() -> None:
 
 def test_what_the_callback_raises_ends_the_work_and_leaves_the_model_as_it_was() -> None:
     model = exact("gptj")
-    prompt, plain = answered(model), by_hand(model.hf, TOKENS, [])
+    prompt, plain = prompt_with_answer(model), by_hand(model.hf, TOKENS, [])
 
     def stop(n: int, of: int) -> None:
         # those that begin highest come last
@@ -201,7 +201,7 @@ def test_an_error_within_a_pass_leaves_the_model_as_it_was() -> None:
 
 def test_one_draw_has_no_standard_error_and_another_seed_another_noise() -> None:
     model = exact("gpt2")
-    prompt = answered(model)
+    prompt = prompt_with_answer(model)
     one, two = (trace(model, prompt, SUBJECT, DEVIATION, CELLS[:2], n_draws=1, seed=seed, progress=unheard) for seed in (1, 2))
     assert one is not None and two is not None
     assert one.effects["prob_se"].to_pylist() == [None, None]
@@ -221,7 +221,7 @@ def test_one_draw_has_no_standard_error_and_another_seed_another_noise() -> None
 def test_what_is_not_there_is_refused(subject: range, n_draws: int, cell: Cell, message: str) -> None:
     model = exact("llama")
     with pytest.raises(AtlasError, match=message):
-        trace(model, answered(model), subject, DEVIATION, [cell], n_draws=n_draws, seed=0, progress=unheard)
+        trace(model, prompt_with_answer(model), subject, DEVIATION, [cell], n_draws=n_draws, seed=0, progress=unheard)
     with pytest.raises(AtlasError, match="no subject has any"):
         noise_deviation(model, [[]])
 

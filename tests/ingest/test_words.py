@@ -53,14 +53,14 @@ def documents(*texts: str) -> list[Document]:
     return [Document(f"{i}.txt", text, {}) for i, text in enumerate(texts)]
 
 
-def written(path: Path, text: str = ROWS) -> Path:
+def write_words(path: Path, text: str = ROWS) -> Path:
     path.write_text(text, encoding="utf-8")
     return path
 
 
 def test_a_file_is_aligned_by_its_characters(tmp_path: Path) -> None:
     """What is written as one shares its characters, empty nodes have none, a line break may stand for a space; heads count within the document."""
-    aligned = AlignedFile(written(tmp_path / "a.conllu"))
+    aligned = AlignedFile(write_words(tmp_path / "a.conllu"))
     first, blank, second = (aligned.words(d) for d in documents(FIRST, " \n", "Fim do mundo"))
     aligned.end()
     assert [FIRST[w.start : w.end] for w in first] == ["Vamos", "ao", "ao", "mar", ",", "10\n000", "vezes", "!", "Ela", "ri", "."]
@@ -88,13 +88,13 @@ def test_a_file_is_aligned_by_its_characters(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_align_is_said_with_its_sentence_and_place(tmp_path: Path, change: tuple[str, str], said: str) -> None:
-    path = written(tmp_path / "a.conllu", ROWS.replace(*change))
+    path = write_words(tmp_path / "a.conllu", ROWS.replace(*change))
     with pytest.raises(AtlasError, match=said):
         align_all(path, documents(FIRST, "Fim"))
 
 
 def test_what_is_left_over_or_glued_where_a_space_stands_is_said(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.conllu")
+    path = write_words(tmp_path / "a.conllu")
     with pytest.raises(AtlasError, match=r"sentence 3 \(line 19\) lies behind the end of the last document"):
         align_all(path, documents(FIRST))
     with pytest.raises(AtlasError, match=r"at character 13 of document '0.txt' ' , 10"):
@@ -102,7 +102,7 @@ def test_what_is_left_over_or_glued_where_a_space_stands_is_said(tmp_path: Path)
     with pytest.raises(AtlasError, match="at character 32 of document '0.txt' the document has ended, not 'ri'"):
         align_all(path, documents(FIRST[:-4], "Fim"))
     with pytest.raises(AtlasError, match="no sentence is in it"):
-        align_all(written(tmp_path / "b.conllu", "# nothing\n"), [])
+        align_all(write_words(tmp_path / "b.conllu", "# nothing\n"), [])
     with pytest.raises(AtlasError, match="No such file.*give spacy:PIPELINE or a CoNLL-U file"):
         align_all(tmp_path / "missing", [])
     (tmp_path / "c.conllu").write_bytes(b"\xff")
@@ -194,7 +194,7 @@ def test_an_ingest_of_a_file_keeps_every_rule_and_answers(tmp_path: Path) -> Non
     model = saved(tmp_path / "gpt2", seed=0)
     for i, text in enumerate((FIRST, " \n", "Fim do mundo")):
         (tmp_path / f"{i}.txt").write_text(text)
-    path = written(tmp_path / "gold.conllu")
+    path = write_words(tmp_path / "gold.conllu")
     given = {"context": 8, "batch_size": 4, "shard_positions": 10, "words": str(path), "seed": 0, "document_tokens": 22}
     target = run(asked(tmp_path / "a.duckdb", str(model), str(tmp_path / "?.txt"), **given))
     run(asked(target, str(model), str(tmp_path / "?.txt"), **given))
@@ -217,7 +217,7 @@ def test_a_file_of_another_text_is_refused_and_nothing_is_written(tmp_path: Path
     model = saved(tmp_path / "gpt2", seed=0)
     (tmp_path / "a.txt").write_text("Vamos ao sol")
     with pytest.raises(AtlasError, match="sentence 1 .* does not align: at character 9"):
-        run(asked(tmp_path / "a.duckdb", str(model), str(tmp_path / "a.txt"), context=8, batch_size=4, words=str(written(tmp_path / "gold.conllu"))))
+        run(asked(tmp_path / "a.duckdb", str(model), str(tmp_path / "a.txt"), context=8, batch_size=4, words=str(write_words(tmp_path / "gold.conllu"))))
     assert not (tmp_path / "a.duckdb").exists()
     with pytest.raises(AtlasError, match="--words needs --corpus"):
         run(asked(tmp_path / "a.duckdb", str(model), None, words="spacy:x"))

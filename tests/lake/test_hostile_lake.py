@@ -135,7 +135,7 @@ def state(path: Path) -> tuple[dict, dict, dict]:
     return rows, stored, files
 
 
-def written(statement: str, path: Path) -> str:
+def fill_names(statement: str, path: Path) -> str:
     where = read_lake(path)
     names = {
         "$CATALOGUE": where.catalogue,
@@ -177,7 +177,7 @@ def said(ask: Callable, sql: str) -> str:
 @pytest.mark.parametrize(("ask", "every"), [(by_api, 1), (by_process, 4), (by_command, 8)], ids=["a.sql", "page", "command"])
 def test_neither_catalogue_nor_storage_nor_passwords_are_reached(lake: Path, ask: Callable, every: int) -> None:
     before = state(lake)
-    refused = [written(s, lake) for s in EXECUTED[::every]]
+    refused = [fill_names(s, lake) for s in EXECUTED[::every]]
     found = ask(lake, refused)
     assert [sql for sql, seen in zip(refused, found, strict=True) if not seen.startswith("AtlasError")] == []
     answers = ask(lake, ANSWERED[::every])

@@ -42,7 +42,7 @@ Path(__file__).with_name("has_run").touch()
 """
 
 
-def sent_with(world: World, folder: Path) -> WantedModel:
+def save_with_program(world: World, folder: Path) -> WantedModel:
     """What an atlas says that names a folder here, whose model comes with a program of its own."""
     shutil.copytree(world.tiny.folder, folder)
     config = json.loads((folder / "config.json").read_text())
@@ -55,7 +55,7 @@ def sent_with(world: World, folder: Path) -> WantedModel:
 
 @pytest.mark.thorough
 def test_an_atlas_that_names_a_folder_here_has_its_weights_read_and_no_code_run(world: World, tmp_path: Path) -> None:
-    wanted = sent_with(world, tmp_path / "model")
+    wanted = save_with_program(world, tmp_path / "model")
     with private_sockets():
         assert load_wanted(wanted, None, "cpu", lambda _: None).weights_sha256 == wanted.weights_sha256
         other = "0" * 64
@@ -65,7 +65,7 @@ def test_an_atlas_that_names_a_folder_here_has_its_weights_read_and_no_code_run(
     assert sorted(path.name for path in tmp_path.rglob("has_run")) == []
 
 
-def dequantised(world: World, folder: Path) -> WantedModel:
+def save_dequantised(world: World, folder: Path) -> WantedModel:
     """Keep the tiny model as one that a GGUF file gave: transformers refuses to save what says that it was quantised."""
     model = load_model(str(world.tiny.folder), revision=None, dtype="float32", device="cpu")
     model.hf.config.quantization_config = {"quant_method": "gguf"}
@@ -74,7 +74,7 @@ def dequantised(world: World, folder: Path) -> WantedModel:
 
 
 def test_what_a_gguf_file_gave_is_kept_to_the_bit_and_named_as_before(world: World, tmp_path: Path) -> None:
-    wanted = dequantised(world, tmp_path / "kept" / "model")
+    wanted = save_dequantised(world, tmp_path / "kept" / "model")
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["model"]
     assert sorted(path.suffix for path in (tmp_path / "kept" / "model").glob("*model*")) == [".safetensors"]
     found = load_kept(tmp_path / "kept" / "model", wanted, "cpu", lambda _: None)
@@ -84,7 +84,7 @@ def test_what_a_gguf_file_gave_is_kept_to_the_bit_and_named_as_before(world: Wor
 
 @pytest.mark.parametrize("damage", [lambda file: file.write_bytes(file.read_bytes()[:-100]), lambda file: file.write_bytes(file.read_bytes()[:-1] + b"x")])
 def test_what_was_kept_and_is_not_what_is_wanted_goes(world: World, tmp_path: Path, damage: Callable[[Path], int]) -> None:
-    wanted = dequantised(world, tmp_path / "model")
+    wanted = save_dequantised(world, tmp_path / "model")
     damage(tmp_path / "model" / "model.safetensors")
     assert load_kept(tmp_path / "model", wanted, "cpu", lambda _: None) is None
     assert not (tmp_path / "model").exists()

@@ -33,7 +33,7 @@ def test_a_name_does_not_leave_the_chart() -> None:
     assert texts((300, HEIGHT - 12, ["abc"]), above=10) == [""]
 
 
-def scattered(seed: int, n: int) -> list[NamedPoint]:
+def clustered_points(seed: int, n: int) -> list[NamedPoint]:
     """Things in clusters, as on a map of values, with names of any script."""
     rng = np.random.default_rng(seed)
     words = ["nation", "Government · money", "漢字 · 語", "שלום", "L20N1100 war", "mmmmmmmmmmmmm…", "⟨F0 9F⟩", "i"]
@@ -46,7 +46,7 @@ def scattered(seed: int, n: int) -> list[NamedPoint]:
 @pytest.mark.parametrize("area", [Area(-1, 11, -1, 11), Area(2, 5, 3, 6), Area(4, 6.5, 4, 6.5), Area(-50, 60, -50, 60)])
 def test_no_two_names_touch_at_any_zoom(width: int, area: Area) -> None:
     """Each is held against every other with arithmetic of its own; as fitted to the next smaller of the widths, drawn on this one."""
-    things = scattered(7, 400)
+    things = clustered_points(7, 400)
     fitted = max(w for w in FITTED if w <= width)
     labels = place(things, area, fitted, HEIGHT, above=10)
     drawn = []
@@ -62,7 +62,7 @@ def test_no_two_names_touch_at_any_zoom(width: int, area: Area) -> None:
 
 
 def test_a_wider_chart_has_as_many_names_or_more() -> None:
-    things = scattered(3, 400)
+    things = clustered_points(3, 400)
     counts = [sum(bool(label.text) for label in place(things, Area(-1, 11, -1, 11), width, HEIGHT)) for width in FITTED]
     assert counts == sorted(counts) and counts[0] >= 10
 

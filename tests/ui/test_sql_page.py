@@ -20,11 +20,11 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     run = running.run
 
-    def noted(path: Path, sql: str, **limits: Any) -> Result:
+    def note_run(path: Path, sql: str, **limits: Any) -> Result:
         found.append(sql)
         return run(path, sql, **limits)
 
-    monkeypatch.setattr(running, "run", noted)
+    monkeypatch.setattr(running, "run", note_run)
     return found
 
 
@@ -115,11 +115,11 @@ def test_an_attack_is_refused_on_the_page(visit: Visit, tiny: Path, tmp_path: Pa
 def test_bounds_are_those_that_the_page_names(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, Any] = {}
 
-    def noted(path: Path, sql: str, **limits: Any) -> Result:
+    def note_run(path: Path, sql: str, **limits: Any) -> Result:
         given.update(limits, path=path)
         return Result(pl.DataFrame({"one": [1]}), True)
 
-    monkeypatch.setattr(running, "run", noted)
+    monkeypatch.setattr(running, "run", note_run)
     app = visit(tiny, "sql")
     given.pop("process")
     assert given == {"path": tiny, "max_rows": 10_000, "timeout": 10.0, "max_bytes": 32 * 1024**2, "memory": 4 * 1024**3}
@@ -136,11 +136,11 @@ def test_a_process_waits_for_the_next_statement_and_answers_no_other(visit: Visi
     used: list[running.Process | None] = []
     run = running.run
 
-    def noted(path: Path, sql: str, **limits: Any) -> Result:
+    def note_run(path: Path, sql: str, **limits: Any) -> Result:
         used.append(limits["process"])
         return run(path, sql, **limits)
 
-    monkeypatch.setattr(running, "run", noted)
+    monkeypatch.setattr(running, "run", note_run)
     app = visit(tiny, "sql")
     for i in range(2):
         (ready,) = running.WAITING

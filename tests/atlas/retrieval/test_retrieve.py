@@ -51,7 +51,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def done(made: Path) -> Path:
+def retrieved(made: Path) -> Path:
     path = made.with_name("done.duckdb")
     shutil.copy(made, path)
     shutil.copytree(keys_folder(made), keys_folder(path))
@@ -102,8 +102,8 @@ def loop() -> Loop:
 
 
 @pytest.mark.thorough
-def test_neighbours_shares_and_choice_are_those_of_a_loop(done: Path, loop: Loop) -> None:
-    with atlas.open(done) as a:
+def test_neighbours_shares_and_choice_are_those_of_a_loop(retrieved: Path, loop: Loop) -> None:
+    with atlas.open(retrieved) as a:
         queries = a.sql("FROM retrievals.knn_query ORDER BY position_id").to_dicts()
         predictions = a.sql("FROM retrievals.knn_prediction").to_dicts()
         neighbours = a.sql("FROM retrievals.knn_neighbour ORDER BY position_id, rank").to_dicts()
@@ -130,8 +130,8 @@ def test_neighbours_shares_and_choice_are_those_of_a_loop(done: Path, loop: Loop
     assert curve.height == 2 * 6 * 21
 
 
-def test_without_weight_the_perplexity_is_that_of_the_atlas(done: Path) -> None:
-    with atlas.open(done) as a:
+def test_without_weight_the_perplexity_is_that_of_the_atlas(retrieved: Path) -> None:
+    with atlas.open(retrieved) as a:
         wanted = a.sql(
             "SELECT exp(avg(p.surprisal::DOUBLE)) FROM position_prediction AS p INNER JOIN retrievals.knn_query AS q USING (position_id) WHERE q.part = 'tune'"
         ).item()
@@ -139,8 +139,8 @@ def test_without_weight_the_perplexity_is_that_of_the_atlas(done: Path) -> None:
     assert found == pytest.approx([wanted] * 12, rel=1e-6)
 
 
-def test_the_test_is_scored_with_the_choice_alone(done: Path, loop: Loop) -> None:
-    with atlas.open(done) as a:
+def test_the_test_is_scored_with_the_choice_alone(retrieved: Path, loop: Loop) -> None:
+    with atlas.open(retrieved) as a:
         (row,) = a.sql("FROM retrievals.retrieval").to_dicts()
         queries = a.sql("FROM retrievals.knn_query WHERE part = 'test'").to_dicts()
         tried = a.sql("SELECT DISTINCT k, temperature FROM retrievals.knn_prediction WHERE position_id >= 2 * 1099511627776").rows()
@@ -154,9 +154,9 @@ def test_the_test_is_scored_with_the_choice_alone(done: Path, loop: Loop) -> Non
     assert result["near-copies"]["n_queries"] + result["others"]["n_queries"] == 120
 
 
-def test_near_copies_are_those_with_32_equal_tokens_or_an_entry_at_hand(done: Path, loop: Loop) -> None:
+def test_near_copies_are_those_with_32_equal_tokens_or_an_entry_at_hand(retrieved: Path, loop: Loop) -> None:
     """The test's first document is copied up to its last three tokens; from its 32nd on, queries have 32 equal tokens."""
-    with atlas.open(done) as a:
+    with atlas.open(retrieved) as a:
         queries = a.sql("FROM retrievals.knn_query WHERE part = 'test'").to_dicts()
     places = {q["position_id"] % STEP: (q["is_near"], q["is_same_text"]) for q in queries}
     assert any(31 <= p < LENGTH - 3 for p in places)
@@ -164,21 +164,21 @@ def test_near_copies_are_those_with_32_equal_tokens_or_an_entry_at_hand(done: Pa
         assert found == (p < LENGTH - 3, 31 <= p < LENGTH - 3), p
 
 
-def test_a_text_that_is_in_two_corpora_is_no_neighbour_of_itself(done: Path) -> None:
+def test_a_text_that_is_in_two_corpora_is_no_neighbour_of_itself(retrieved: Path) -> None:
     """The tune's first document is the store's second by its text."""
-    with atlas.open(done) as a:
+    with atlas.open(retrieved) as a:
         near = a.sql(
             f"SELECT n.neighbour_position_id // 45 AS document FROM retrievals.knn_neighbour AS n WHERE n.position_id BETWEEN {STEP} AND {STEP + LENGTH - 1}"
         )["document"]
     assert len(near) > 32 and 1 not in near.to_list() and set(near.to_list()) == {0, 2, 3, 4, 5}
 
 
-def test_what_is_kept_keeps_the_rules(done: Path) -> None:
-    assert [(f.audit.name, f.example) for f in findings(done, RETRIEVALS) if f.n_rows] == []
+def test_what_is_kept_keeps_the_rules(retrieved: Path) -> None:
+    assert [(f.audit.name, f.example) for f in findings(retrieved, RETRIEVALS) if f.n_rows] == []
 
 
-def test_the_answer_shows_near_copies_and_indices_beside_the_gain(done: Path) -> None:
-    again = retrieve(done)
+def test_the_answer_shows_near_copies_and_indices_beside_the_gain(retrieved: Path) -> None:
+    again = retrieve(retrieved)
     assert "note: retrieval 0 is this one, kept already: nothing was computed" in again.stderr
     for word in ("all", "near-copies", "others", "index 2-3", "index 32-63", "perplexity_knn"):
         assert word in again.stdout
@@ -196,9 +196,9 @@ def test_a_second_look_at_the_test_says_so(path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_compressed_search_says_that_it_is_one(path: Path, done: Path) -> None:
+def test_a_compressed_search_says_that_it_is_one(path: Path, retrieved: Path) -> None:
     assert retrieve(path, "--compressed").exit_code == 0
-    with atlas.open(path) as a, atlas.open(done) as b:
+    with atlas.open(path) as a, atlas.open(retrieved) as b:
         assert a.sql("SELECT search FROM retrievals.retrieval").item() == "compressed"
         assert b.sql("SELECT search FROM retrievals.retrieval").item() == "exact"
         coarse, exact = (each.knn_result().filter(part="test", queries="all")["perplexity_knn"].item() for each in (a, b))
@@ -313,10 +313,10 @@ def test_keys_without_predictions_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_retrievals_of_another_ingest_are_left_out_by_their_digest(done: Path, tmp_path: Path) -> None:
+def test_retrievals_of_another_ingest_are_left_out_by_their_digest(retrieved: Path, tmp_path: Path) -> None:
     """The atlas of that name is made anew over another text: positions of the same ids are other tokens."""
     other = write_atlas(tmp_path / "done.duckdb", [text(7), text(8), text(9)])
-    shutil.copy(RETRIEVALS.path(done), RETRIEVALS.path(other))
+    shutil.copy(RETRIEVALS.path(retrieved), RETRIEVALS.path(other))
     with atlas.open(other) as a:
         with pytest.raises(AtlasError, match=r"no retrieval 0; there are none yet.*\(retrievals: 1 of another text than this atlas's, left out here"):
             a.knn_curve(retrieval=0)
@@ -332,6 +332,6 @@ def test_retrievals_of_another_ingest_are_left_out_by_their_digest(done: Path, t
         assert a.knn_curve(retrieval=0).height
 
 
-def test_a_retrieval_that_there_is_not_is_answered_with_those_that_are(done: Path) -> None:
-    with atlas.open(done) as a, pytest.raises(AtlasError, match="no retrieval 4; they are 0"):
+def test_a_retrieval_that_there_is_not_is_answered_with_those_that_are(retrieved: Path) -> None:
+    with atlas.open(retrieved) as a, pytest.raises(AtlasError, match="no retrieval 4; they are 0"):
         a.knn_copies(retrieval=4)
