@@ -9,6 +9,7 @@ import duckdb
 
 from atlas.cursors import fetch_rows
 from atlas.left_out import describe_left_out
+from atlas.model_row import model_size
 from atlas.reads import relations
 from atlas.statement import argument, literal
 from schema.errors import AtlasError, what_there_is
@@ -76,7 +77,7 @@ def words_of(name: str, sql: str) -> list[str]:
 
 
 def check_layer(con: duckdb.DuckDBPyConnection, layer: object) -> None:
-    check_below(layer, "layer", model_column(con, "n_layers"))
+    check_below(layer, "layer", model_size(con, "n_layers"))
 
 
 def check_state_layer(con: duckdb.DuckDBPyConnection, layer: object) -> None:
@@ -87,20 +88,11 @@ def check_state_layer(con: duckdb.DuckDBPyConnection, layer: object) -> None:
 
 
 def check_neuron(con: duckdb.DuckDBPyConnection, neuron: object) -> None:
-    check_below(neuron, "neuron", model_column(con, "d_ffn"))
+    check_below(neuron, "neuron", model_size(con, "d_ffn"))
 
 
 def check_head(con: duckdb.DuckDBPyConnection, head: object) -> None:
-    check_below(head, "head", model_column(con, "n_heads"))
-
-
-def model_column(con: duckdb.DuckDBPyConnection, column: str) -> int:
-    rows = fetch_rows(con, f"SELECT {column} FROM model")
-    if not rows:
-        raise AtlasError("this atlas is empty: it has no model yet. `atlas ingest` fills it.")
-    if not isinstance(n := rows[0][0], int):
-        raise AtlasError(f"this atlas does not say how large its model is: {column} is {str(n)[:40]!r}. `atlas verify` has what else is wrong with it.")
-    return n
+    check_below(head, "head", model_size(con, "n_heads"))
 
 
 def check_below(value: object, name: str, n: int) -> None:

@@ -151,7 +151,7 @@ def ingest(paper: bool, quiet: bool, dry_run: bool, batch_size: int | None, **gi
                 from ingest.run import ingest as run
             seen = run(request, bar)
         except KeyboardInterrupt:
-            interrupted = describe_kept(bar, request.target)
+            interrupted = describe_kept(bar)
     if interrupted:
         click.echo(interrupted, err=True)
         sys.exit(130)
@@ -161,13 +161,10 @@ def ingest(paper: bool, quiet: bool, dry_run: bool, batch_size: int | None, **gi
     click.echo(f"{request.target} is ready{corpus}")
 
 
-def describe_kept(bar: "Progress", target: Path) -> str:
-    """Word the message after an interruption: how much of each run in progress is saved; if no run has begun, whether anything was recorded before."""
-    from ingest.store.committer import work_folder
-
+def describe_kept(bar: "Progress") -> str:
+    """Describe what an interruption leaves: of each run that was begun, what is loaded or on the disk."""
     of_runs = [f"{task.fields['kept']:,.0f} of {task.total:,.0f} {task.fields['unit']} of {task.description}" for task in bar.tasks if "kept" in task.fields]
-    earlier = "what was recorded before is kept" if target.exists() or work_folder(target).exists() else "nothing was recorded yet"
-    said = f"kept: {', '.join(of_runs)}" if of_runs else earlier
+    said = f"kept: {', '.join(of_runs)}" if of_runs else "no run was going on, and what was recorded before is kept"
     return f"interrupted; {said}. Run the same command again to go on."
 
 

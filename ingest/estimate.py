@@ -33,16 +33,16 @@ def dry_run_report(request: Request) -> str:
         check_fit(request, model)
         check_model(request, model)
         with tempfile.TemporaryDirectory() as spool:
-            probe = probe_of(model, request, Path(spool), notes)
+            sample = cost_sample(model, request, Path(spool), notes)
         wanted = [each for each in passes().values() if each.is_wanted(request)]
-        rows = {"position": probe.seen.n_positions} if probe.seen else {}
+        rows = {"position": sample.seen.n_positions} if sample.seen else {}
         for each in wanted:
-            rows |= each.rows(probe)
-        seconds, n_bytes = {each.name: each.seconds(probe) for each in wanted}, {each.name: each.n_bytes(probe) for each in wanted}
-        return "\n".join([*notes, report(model, probe.seen, rows, seconds, n_bytes)])
+            rows |= each.rows(sample)
+        seconds, n_bytes = {each.name: each.seconds(sample) for each in wanted}, {each.name: each.n_bytes(sample) for each in wanted}
+        return "\n".join([*notes, report(model, sample.seen, rows, seconds, n_bytes)])
 
 
-def probe_of(model: Model, request: Request, spool: Path, notes: list[str]) -> CostSample:
+def cost_sample(model: Model, request: Request, spool: Path, notes: list[str]) -> CostSample:
     """Survey the request's corpus, and take its first sequences. spool: a folder in which to save standard input. notes: receives remarks about the corpus."""
     if request.corpus is None:
         return CostSample(model, request, None, [])

@@ -176,7 +176,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, object, object]:
-    """Stop the clock while a failure is put into words: what is raised there ends the whole run. A teardown starts it anew."""
+    """Stop the clock while a report is made: what is raised there ends the whole run. A passed set-up lets it go on, a teardown starts it anew."""
     left, again = signal.setitimer(signal.ITIMER_REAL, 0)
     done = yield
     if call.when == "setup" and not call.excinfo:

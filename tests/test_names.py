@@ -17,10 +17,10 @@ IRREGULAR = """
 """
 NO_NOUNS = """
     about across after again against all alone always and another any apart around aside at bad before behind beside best better both but by canonical
-    different each early either empty every few finite first for free from full here in into just large larger largest last late least left like long
+    causal different each early either empty every few finite first for free from full here in into just large larger largest last late least left like long
     longer many missing more most much narrow near nearest neither never new next no none not now of off old on once only or other others out over own past
-    plain quiet real right same short shorter small smaller smallest some stray strange than there through to together too twice under unseen up visible
-    whole wide with within without worse worst wrong
+    plain principal quiet real right same short shorter single small smaller smallest some stray strange than there through to together too twice under
+    unseen up visible whole wide with within without worse worst wrong
 """
 NOUNS_IN_ED_AND_ING = """
     encoding embedding filling finding heading listing mapping meaning need padding ranking reading recording rounding seed setting spacing speed string

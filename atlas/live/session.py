@@ -16,6 +16,7 @@ from atlas.live.asking import Progress, ask_process
 from atlas.live.pinned import open_pinned_cursor
 from atlas.live.saving import kept_answer, save_answer
 from atlas.live.switching import SwitchOffResult, switch_off_largest
+from atlas.model_row import model_weights
 from atlas.questions import question
 from atlas.ranges import check_arguments
 from atlas.statement import statement
@@ -112,11 +113,8 @@ class Live:
         # before the model process is started for it, which takes seconds
         if not text.strip():
             raise AtlasError("the prompt is empty: give it some text")
-        sha256 = fetch(self.con, "SELECT m.weights_sha256 FROM model AS m")
-        if sha256.is_empty():
-            raise AtlasError("this atlas is empty: it has no model yet. `atlas ingest` fills it.")
         request = {
-            "text": text, "arms": [arm_json(arm, corpus_id) for arm in arms], "weights_sha256": sha256.item(), "n_new": n_new, "seed": seed,
+            "text": text, "arms": [arm_json(arm, corpus_id) for arm in arms], "weights_sha256": model_weights(self.con), "n_new": n_new, "seed": seed,
             "is_traced": is_traced, "apart": apart, "is_narrow": is_narrow, **({"is_chat": True} if is_chat else {}),
         }  # fmt: skip
         tables = ask_process(self.path, "trace", request, progress, self.visitor)

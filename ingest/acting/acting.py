@@ -204,7 +204,7 @@ def with_edges(model: Model, found: Sequence[BlockedEdges], mask: Tensor | None,
     if not any(edges for _, edges in here):
         return mask
     if mask is None:
-        mask = causal(model, seq, start)
+        mask = causal_mask(model, seq, start)
     n_heads = model.n_heads if any(len(one.heads) < model.n_heads for one in found) else 1
     made = mask.expand(batch, max(n_heads, mask.shape[1]), seq, -1).clone()
     offset = start + seq - made.shape[-1]
@@ -216,7 +216,7 @@ def with_edges(model: Model, found: Sequence[BlockedEdges], mask: Tensor | None,
     return made
 
 
-def causal(model: Model, seq: int, start: int) -> Tensor:
+def causal_mask(model: Model, seq: int, start: int) -> Tensor:
     """Build the boolean mask of the sources that each of the positions start, … sees, [1, 1, seq, start + seq].
 
     Raises AtlasError if the model's attention takes another mask.

@@ -115,9 +115,9 @@ def filtered_loss(model: Model, pieces: Sequence[Tensor], forms: Forms) -> TextL
         def logits(at: slice) -> Tensor:
             return torch.stack([adjust(text[: at.start + i + 1], row) for i, row in enumerate(model.lens(plain[at]))])
 
-        return nats(logits, piece)
+        return token_nats(logits, piece)
 
-    return loss([filtered_nats(piece) for piece in pieces])
+    return mean_loss([filtered_nats(piece) for piece in pieces])
 
 
 def debiased_loss(model: Model, pieces: Sequence[Tensor], strength: float, descriptions: Sequence[str]) -> TextLoss:
@@ -129,9 +129,9 @@ def debiased_loss(model: Model, pieces: Sequence[Tensor], strength: float, descr
     def debiased_nats(piece: Tensor) -> Tensor:
         plain = states(model, piece)
         others = [states(model, with_description(model, piece[None], one)[0])[-len(piece) :] for one in descriptions]
-        return nats(lambda at: debias_logits(model.lens(plain[at]), [model.lens(other[at]) for other in others], strength), piece)
+        return token_nats(lambda at: debias_logits(model.lens(plain[at]), [model.lens(other[at]) for other in others], strength), piece)
 
-    return loss([debiased_nats(piece) for piece in pieces])
+    return mean_loss([debiased_nats(piece) for piece in pieces])
 
 
 def states(model: Model, tokens: Tensor) -> Tensor:
@@ -142,7 +142,7 @@ def states(model: Model, tokens: Tensor) -> Tensor:
         return last_states(model, tokens)
 
 
-def nats(logits: Logits, piece: Tensor) -> Tensor:
+def token_nats(logits: Logits, piece: Tensor) -> Tensor:
     """Compute -log p of each token of a window but the first, float64."""
     found = []
     for start in range(0, len(piece) - 1, POSITIONS_AT_ONCE):
@@ -152,7 +152,7 @@ def nats(logits: Logits, piece: Tensor) -> Tensor:
     return torch.cat(found)
 
 
-def loss(found: Sequence[Tensor]) -> TextLoss:
+def mean_loss(found: Sequence[Tensor]) -> TextLoss:
     """Average the loss over the allowed tokens. Raises AtlasError if no token is allowed."""
     finite = (every := torch.cat(list(found)))[every.isfinite()]
     if not len(finite):

@@ -75,6 +75,10 @@ class ExperimentContext:
     bos: str
 
 
+World, Found = ExperimentContext, PartResult
+"""The former names, until the next version, for kinds of experiments of other distributions."""
+
+
 class Kind(ABC):
     """A kind of experiment. Its module imports torch when it plans, not before."""
 

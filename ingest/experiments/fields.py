@@ -67,11 +67,11 @@ def value(hint: Any, bounds: AllowedValues, given: Any, what: str) -> Any:
             raise AtlasError(f"{what} is {shorten_json(given)}; it is a list, each of it {WORDS[item]}")
         if len(given) > MOST_ITEMS:
             raise AtlasError(f"{what} has {len(given):,} items; at most {MOST_ITEMS:,} are read")
-        found = tuple(single(item, bounds, one, what) for one in given)
+        found = tuple(read_scalar(item, bounds, one, what) for one in given)
         if bounds.most_items is not None:
             require_each_once(found, bounds.most_items, what)
         return found
-    return None if given is None and is_optional(hint) else single(scalar_of(hint), bounds, given, what)
+    return None if given is None and is_optional(hint) else read_scalar(scalar_of(hint), bounds, given, what)
 
 
 def require_each_once(found: tuple[Any, ...], most: int, what: str) -> None:
@@ -82,7 +82,7 @@ def require_each_once(found: tuple[Any, ...], most: int, what: str) -> None:
         raise AtlasError(f"{what} has {len(found):,} items; at most {most:,} are computed")
 
 
-def single(of: type, bounds: AllowedValues, given: Any, what: str) -> Any:
+def read_scalar(of: type, bounds: AllowedValues, given: Any, what: str) -> Any:
     if of is bool or of is str:
         if not isinstance(given, of):
             raise AtlasError(f"{what} is {shorten_json(given)}; it is {WORDS[of]}")

@@ -130,13 +130,13 @@ def arm_tables(world: ExperimentContext, arms: Sequence[PlannedArm]) -> Tables:
     return {"arm": pa.Table.from_pylist(rows, ARM), "arm_change": pa.Table.from_pylist(changes, CHANGE)}
 
 
-def trial_facts(assay: SuppressionTrial) -> dict[str, Any]:
+def trial_facts(trial: SuppressionTrial) -> dict[str, Any]:
     """Collect the facts, besides the settings, on which the results depend."""
     return {
-        "scorers": {one.name: one.version for one in assay.scorers},
-        "n_forms": len(assay.how.forms),
-        "n_text_tokens": sum(map(len, assay.text)),
-        "window": max(map(len, assay.text)),
+        "scorers": {one.name: one.version for one in trial.scorers},
+        "n_forms": len(trial.how.forms),
+        "n_text_tokens": sum(map(len, trial.text)),
+        "window": max(map(len, trial.text)),
     }
 
 

@@ -44,7 +44,7 @@ class Pass(Work):
 
     @cached_property
     def implementation(self) -> Work:
-        """The `Work` that `work` names; if it names none, a `Work` that does nothing, for a subclass that does everything itself."""
+        """The `Work` that `work` names; if it names none, the bare `Work`, for a subclass that does everything itself."""
         return resolve_name(self.work)() if self.work else Work()
 
     def is_wanted(self, request: "Request") -> bool:
@@ -60,14 +60,14 @@ class Pass(Work):
     def note(self, basis: Basis) -> str | None:
         return self.implementation.note(basis)
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
-        return self.implementation.rows(probe)
+    def rows(self, sample: CostSample) -> dict[str, int]:
+        return self.implementation.rows(sample)
 
-    def seconds(self, probe: CostSample) -> float:
-        return self.implementation.seconds(probe)
+    def seconds(self, sample: CostSample) -> float:
+        return self.implementation.seconds(sample)
 
-    def n_bytes(self, probe: CostSample) -> int | None:
-        return self.implementation.n_bytes(probe)
+    def n_bytes(self, sample: CostSample) -> int | None:
+        return self.implementation.n_bytes(sample)
 
 
 class PlannedPass(Pass):

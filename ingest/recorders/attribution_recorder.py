@@ -83,25 +83,25 @@ class Attribution(Work):
             known=lambda run_id: attributed_positions(basis.con, but=run_id),
         )
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
-        if probe.seen is None:
+    def rows(self, sample: CostSample) -> dict[str, int]:
+        if sample.seen is None:
             return {}
-        model = probe.model
+        model = sample.model
         heads, n_neurons = model.n_layers * model.n_heads, model.n_layers * model.d_ffn
         others = len(PARTS) - 1
         at_position = {
             "attribution": len(TARGETS), "contribution": heads + others * model.n_layers, "neuron_contribution": min(N_NEURONS, n_neurons),
             "attention": N_SOURCES * heads, "head_activity": heads,
         }  # fmt: skip
-        return {table: n * len(probe.seen.sample) for table, n in at_position.items()}
+        return {table: n * len(sample.seen.sample) for table, n in at_position.items()}
 
-    def seconds(self, probe: CostSample) -> float:
+    def seconds(self, sample: CostSample) -> float:
         """Estimate what the sample adds to the forward passes, timed on one with a sampled position at the end of each of its sequences."""
-        if probe.seen is None:
+        if sample.seen is None:
             return 0.0
-        batch = probe.batch
-        sample = np.array([s.first_position_id + len(s.token_ids) - 1 for s in batch])
-        recorder = AttributionRecorder(probe.model, 0, mean_reader(probe.model))
-        alone = measure_seconds(lambda: list(read_batch(probe.model, [], batch)))
-        beside = measure_seconds(lambda: list(read_batch(probe.model, [(recorder, sample)], batch)))
-        return max(0.0, beside - alone) / len(sample) * len(probe.seen.sample)
+        batch = sample.batch
+        ends = np.array([s.first_position_id + len(s.token_ids) - 1 for s in batch])
+        recorder = AttributionRecorder(sample.model, 0, mean_reader(sample.model))
+        alone = measure_seconds(lambda: list(read_batch(sample.model, [], batch)))
+        beside = measure_seconds(lambda: list(read_batch(sample.model, [(recorder, ends)], batch)))
+        return max(0.0, beside - alone) / len(ends) * len(sample.seen.sample)

@@ -55,10 +55,10 @@ class Circuit(Work):
 
         yield Plan(settings, [1] * basis.model.n_layers, "layers", jobs)
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
-        n_layers, n_heads, d_head = probe.model.n_layers, probe.model.n_heads, probe.model.d_head
+    def rows(self, sample: CostSample) -> dict[str, int]:
+        n_layers, n_heads, d_head = sample.model.n_layers, sample.model.n_heads, sample.model.d_head
         heads, directions = n_layers * n_heads, min(N_DIRECTIONS, d_head)
-        neurons = n_layers * probe.model.d_ffn * (4 if probe.model.is_gated else 2)
+        neurons = n_layers * sample.model.d_ffn * (4 if sample.model.is_gated else 2)
         return {
             "head": heads,
             "head_eigenvalue": heads * d_head * len(HEAD_SPECTRA),
@@ -69,12 +69,12 @@ class Circuit(Work):
             "virtual_weight_total": neurons,
         }
 
-    def seconds(self, probe: CostSample) -> float:
+    def seconds(self, sample: CostSample) -> float:
         found: list = []
-        distances = Distances(read_context(probe.model, probe.request.context))
+        distances = Distances(read_context(sample.model, sample.request.context))
         # what a layer costs grows with the layers before it
-        return measure_seconds(lambda: found.append(TokenStates(probe.model))) + probe.model.n_layers * measure_seconds(
-            lambda: circuit_tables(probe.model, probe.model.n_layers // 2, found[0], distances)
+        return measure_seconds(lambda: found.append(TokenStates(sample.model))) + sample.model.n_layers * measure_seconds(
+            lambda: circuit_tables(sample.model, sample.model.n_layers // 2, found[0], distances)
         )
 
 

@@ -151,11 +151,11 @@ class ValueCluster(Work):
 
         yield Plan(settings, [model.n_layers], "layers", jobs)
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
-        return {"value_cluster": probe.model.n_layers * probe.model.d_ffn * len(CLUSTER_SPACES)}
+    def rows(self, sample: CostSample) -> dict[str, int]:
+        return {"value_cluster": sample.model.n_layers * sample.model.d_ffn * len(CLUSTER_SPACES)}
 
-    def seconds(self, probe: CostSample) -> float:
-        linked, n_values = unit(probe.model.values(0)[:LINKED].double().cpu().numpy()), probe.model.n_layers * probe.model.d_ffn
+    def seconds(self, sample: CostSample) -> float:
+        linked, n_values = unit(sample.model.values(0)[:LINKED].double().cpu().numpy()), sample.model.n_layers * sample.model.d_ffn
         pair = fastest_seconds(lambda: complete_linkage(linked, len(linked) // 2)) / len(linked) ** 2
         return pair * n_values**2 / n_blocks(n_values) * len(CLUSTER_SPACES)
 

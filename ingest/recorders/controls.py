@@ -87,12 +87,12 @@ class ControlToken(Work):
 
         yield Plan(settings, [1] * basis.model.n_layers, "layers", jobs)
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
-        n_traced = len(probe.seen.sample) if probe.seen else 0
-        return {"control_token": probe.model.n_layers * (N_ITEMS + min(N_ITEMS, n_traced)) * min(N_TOKENS, probe.model.d_vocab)}
+    def rows(self, sample: CostSample) -> dict[str, int]:
+        n_traced = len(sample.seen.sample) if sample.seen else 0
+        return {"control_token": sample.model.n_layers * (N_ITEMS + min(N_ITEMS, n_traced)) * min(N_TOKENS, sample.model.d_vocab)}
 
-    def seconds(self, probe: CostSample) -> float:
-        return probe.model.n_layers * fastest_seconds(lambda: random_rows(probe.model, 0, 0))
+    def seconds(self, sample: CostSample) -> float:
+        return sample.model.n_layers * fastest_seconds(lambda: random_rows(sample.model, 0, 0))
 
 
 def missing_controls(con: duckdb.DuckDBPyConnection, layer: int, seed: int, n_updates: int) -> dict[str, object]:

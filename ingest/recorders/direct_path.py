@@ -124,15 +124,15 @@ class DirectPath(Work):
         if seen:
             yield Plan(settings, [len(part) for part in seen], "tokens", of_corpus, corpus_id)
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
+    def rows(self, sample: CostSample) -> dict[str, int]:
         """Return an upper bound on the rows: few texts contain every token."""
-        n = n_tokens(probe.model)
-        return {"direct_path_token": n * min(N_FOLLOWERS, probe.model.d_vocab), "direct_path": min(n, probe.seen.n_positions) if probe.seen else 0}
+        n = n_tokens(sample.model)
+        return {"direct_path_token": n * min(N_FOLLOWERS, sample.model.d_vocab), "direct_path": min(n, sample.seen.n_positions) if sample.seen else 0}
 
-    def seconds(self, probe: CostSample) -> float:
-        rows = self.rows(probe)
+    def seconds(self, sample: CostSample) -> float:
+        rows = self.rows(sample)
         few = np.arange(min(CHUNK, rows["direct_path_token"] // N_FOLLOWERS))
-        each = fastest_seconds(lambda: follower_rows(probe.model, few)) / len(few)
+        each = fastest_seconds(lambda: follower_rows(sample.model, few)) / len(few)
         return each * (rows["direct_path_token"] // N_FOLLOWERS + rows["direct_path"])
 
 

@@ -253,23 +253,23 @@ class HeadRelation(Work):
 
         yield Plan({**request.weights_settings(), **settings}, [sum(len(s.token_ids) for s in sequences)], "positions", jobs, text.corpus_id)
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
+    def rows(self, sample: CostSample) -> dict[str, int]:
         """Return an upper bound on the rows, as if every relation looked both ways."""
-        if probe.seen is None:
+        if sample.seen is None:
             return {}
-        return {"word_relation": 2 * RELATIONS, "head_relation": 2 * RELATIONS * probe.model.n_layers * probe.model.n_heads}
+        return {"word_relation": 2 * RELATIONS, "head_relation": 2 * RELATIONS * sample.model.n_layers * sample.model.n_heads}
 
-    def seconds(self, probe: CostSample) -> float:
+    def seconds(self, sample: CostSample) -> float:
         """Estimate the time from that of head statistics, which compute the weights of the same destinations."""
-        if probe.seen is None:
+        if sample.seen is None:
             return 0.0
-        batch = probe.batch
-        recorder = CorpusHeadRecorder(probe.model, probe.request.context, 0)
-        seconds = fastest_seconds(lambda: list(read_batch(probe.model, [(recorder, None)], batch)))
-        return seconds / sum(map(n_tokens, batch)) * min(probe.seen.n_positions, sum(MOST_WORDS.values()))
+        batch = sample.batch
+        recorder = CorpusHeadRecorder(sample.model, sample.request.context, 0)
+        seconds = fastest_seconds(lambda: list(read_batch(sample.model, [(recorder, None)], batch)))
+        return seconds / sum(map(n_tokens, batch)) * min(sample.seen.n_positions, sum(MOST_WORDS.values()))
 
-    def n_bytes(self, probe: CostSample) -> int:
-        return n_bytes(probe.model, probe.request.context)
+    def n_bytes(self, sample: CostSample) -> int:
+        return n_bytes(sample.model, sample.request.context)
 
 
 def require_relations(sentences: list[Parsed]) -> None:

@@ -129,24 +129,24 @@ class HeadStatistics(Work):
         settings = {**request.weights_settings(), "batch_size": request.batch_size, "shard_positions": request.shard_positions}
         return Recording(settings, lambda _: partial(head_recorder, corpus_id=text.corpus_id, context=request.context))
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
-        if probe.seen is None:
+    def rows(self, sample: CostSample) -> dict[str, int]:
+        if sample.seen is None:
             return {}
-        heads = probe.model.n_layers * probe.model.n_heads
-        return {"head_statistics": heads, "attention_distance": heads * n_bins(probe.request.context)}
+        heads = sample.model.n_layers * sample.model.n_heads
+        return {"head_statistics": heads, "attention_distance": heads * n_bins(sample.request.context)}
 
-    def seconds(self, probe: CostSample) -> float:
+    def seconds(self, sample: CostSample) -> float:
         """Estimate the seconds that recording adds to a sweep's forward passes or, if no sweep reads the text, of forward passes with recording."""
-        if probe.seen is None:
+        if sample.seen is None:
             return 0.0
-        batch = probe.batch
-        recorder = CorpusHeadRecorder(probe.model, probe.request.context, 0)
+        batch = sample.batch
+        recorder = CorpusHeadRecorder(sample.model, sample.request.context, 0)
 
         def reading(*recorders: CorpusHeadRecorder) -> float:
-            return fastest_seconds(lambda: list(read_batch(probe.model, [(each, None) for each in recorders], batch)))
+            return fastest_seconds(lambda: list(read_batch(sample.model, [(each, None) for each in recorders], batch)))
 
-        seconds = reading(recorder) - (reading() if probe.request.is_sweep_wanted else 0.0)
-        return max(seconds, 0.0) / sum(map(n_tokens, batch)) * probe.seen.n_positions
+        seconds = reading(recorder) - (reading() if sample.request.is_sweep_wanted else 0.0)
+        return max(seconds, 0.0) / sum(map(n_tokens, batch)) * sample.seen.n_positions
 
-    def n_bytes(self, probe: CostSample) -> int:
-        return n_bytes(probe.model, probe.request.context)
+    def n_bytes(self, sample: CostSample) -> int:
+        return n_bytes(sample.model, sample.request.context)

@@ -126,19 +126,19 @@ class Keys(Work):
         of = {"folder": folder, "corpus_id": text.corpus_id, "min_index": request.options["min_index"]}
         return Recording(settings, lambda _: partial(key_recorder, **of))
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
-        return {"key_file": len(probe.seen.spans)} if probe.seen else {}
+    def rows(self, sample: CostSample) -> dict[str, int]:
+        return {"key_file": len(sample.seen.spans)} if sample.seen else {}
 
-    def seconds(self, probe: CostSample) -> float:
+    def seconds(self, sample: CostSample) -> float:
         """Estimate the time of the forward passes; 0 if a sweep makes them anyway, since recording adds only a copy."""
-        if probe.seen is None or probe.request.is_sweep_wanted:
+        if sample.seen is None or sample.request.is_sweep_wanted:
             return 0.0
-        batch = probe.batch
-        return fastest_seconds(lambda: list(read_batch(probe.model, [], batch))) / sum(map(n_tokens, batch)) * probe.seen.n_positions
+        batch = sample.batch
+        return fastest_seconds(lambda: list(read_batch(sample.model, [], batch))) / sum(map(n_tokens, batch)) * sample.seen.n_positions
 
-    def n_bytes(self, probe: CostSample) -> int:
+    def n_bytes(self, sample: CostSample) -> int:
         """Count the bytes of the largest shard's keys twice: as recorded, and as a sorted copy."""
-        return max((2 * 2 * span.n_positions * probe.model.d_model for span in probe.seen.spans), default=0) if probe.seen else 0
+        return max((2 * 2 * span.n_positions * sample.model.d_model for span in sample.seen.spans), default=0) if sample.seen else 0
 
 
 def key_recorder(worker: Worker, folder: Path, corpus_id: int, min_index: int) -> KeyRecorder:

@@ -187,23 +187,23 @@ class Ngram(Work):
 
         yield Plan(settings, [span.n_positions for span in text.seen.spans], "positions", jobs, text.corpus_id)
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
+    def rows(self, sample: CostSample) -> dict[str, int]:
         """Return an upper bound on the rows: BOS and the last token of a document have none."""
-        return {"ngram_prediction": len(ORDERS) * probe.seen.n_positions} if probe.seen else {}
+        return {"ngram_prediction": len(ORDERS) * sample.seen.n_positions} if sample.seen else {}
 
-    def seconds(self, probe: CostSample) -> float:
+    def seconds(self, sample: CostSample) -> float:
         """Estimate the time of counting as much text as is predicted, and of predicting it.
 
         The size of the text to count in is unknown until it is read.
         """
-        if probe.seen is None:
+        if sample.seen is None:
             return 0.0
-        texts = [s.token_ids for s in probe.sequences]
+        texts = [s.token_ids for s in sample.sequences]
         # position_ids are of no account here
-        each = fastest_seconds(lambda: score_documents(count_ngrams(texts, probe.model.d_vocab), [(ids, ids) for ids in texts])) / sum(
-            map(n_tokens, probe.sequences)
+        each = fastest_seconds(lambda: score_documents(count_ngrams(texts, sample.model.d_vocab), [(ids, ids) for ids in texts])) / sum(
+            map(n_tokens, sample.sequences)
         )
-        return each * probe.seen.n_positions
+        return each * sample.seen.n_positions
 
 
 def counted_corpus(request: Request) -> Corpus:

@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 from ingest.acting.bootstrap import cluster_interval
 
 STEPS = 300
+"""Most steps of a fit of weights that nothing restricts."""
 
 FACTORED_STEPS = 3000
 """Two factors take more than weights do: SmolLM2's parts of speech up to 550."""
@@ -157,7 +158,7 @@ class FactoredWeights:
     def flat(self) -> np.ndarray:
         return np.concatenate([self.out.ravel(), self.into.ravel(), self.intercept])
 
-    def from_flat(self, flat: np.ndarray) -> "FactoredWeights":
+    def unflatten(self, flat: np.ndarray) -> "FactoredWeights":
         out, into, intercept = np.split(flat, np.cumsum([self.out.size, self.into.size]))
         return FactoredWeights(out.reshape(self.out.shape), into.reshape(self.into.shape), intercept)
 
@@ -189,7 +190,7 @@ def objective(x: np.ndarray, y: np.ndarray, l2: float, shape: FactoredWeights) -
     n, rows = len(y), np.arange(len(y))
 
     def value(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        now = shape.from_flat(flat)
+        now = shape.unflatten(flat)
         read = directions(x, now.into)
         logprobs = log_softmax(read @ now.out.T + now.intercept, axis=1)
         slope = np.exp(logprobs)
@@ -208,4 +209,4 @@ def fit_factors(x: np.ndarray, y: np.ndarray, l2: float, start: FactoredWeights,
     y: [n], its classes numbered from 0.
     """
     found = minimize(objective(x, y, l2, start), start.flat(), jac=True, method="L-BFGS-B", options={"maxiter": steps, "gtol": TOLERANCE, "ftol": 0})
-    return start.from_flat(found.x), bool(found.nit < steps)
+    return start.unflatten(found.x), bool(found.nit < steps)

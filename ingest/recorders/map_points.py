@@ -41,7 +41,7 @@ def value_rows(model: Model, run_id: int, seed: int, indices: np.ndarray, cosine
 
     indices, cosines: the neighbours of each value, [values, neighbours].
     """
-    xy = place_points(indices, cosines, principal(model.values, model.n_layers), seed)
+    xy = place_points(indices, cosines, principal_plane(model.values, model.n_layers), seed)
     neurons = np.tile(np.arange(model.d_ffn, dtype=np.int32), model.n_layers)
     columns = {"neuron": neurons, "position_id": pa.nulls(len(xy), pa.int64())}
     return point_rows("value", run_id, np.repeat(np.arange(model.n_layers), model.d_ffn), columns, xy)
@@ -52,7 +52,7 @@ def state_rows(model: Model, site: str, run_id: int, seed: int, positions: np.nd
     n_layers = len(states)
     units = torch.stack([normalize(torch.from_numpy(layer), dim=1) for layer in states]).to(model.device)
     cosines, indices = (np.concatenate(part) for part in zip(*(find_neighbours(layer, [units]) for layer in range(n_layers)), strict=True))
-    xy = place_points(indices, cosines, principal(units.__getitem__, n_layers), seed)
+    xy = place_points(indices, cosines, principal_plane(units.__getitem__, n_layers), seed)
     columns = {"neuron": pa.nulls(len(xy), pa.int32()), "position_id": np.tile(positions, n_layers)}
     return point_rows(site, run_id, np.repeat(np.arange(n_layers), len(positions)), columns, xy)
 
@@ -91,17 +91,17 @@ class Map(Work):
 
             yield Plan({**settings, "layout": layout, **({} if layout == "value" else {"n_traced": n_traced})}, [1], "layouts", jobs)
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
-        return {"map_point": probe.model.n_layers * probe.model.d_ffn + n_states(probe)}
+    def rows(self, sample: CostSample) -> dict[str, int]:
+        return {"map_point": sample.model.n_layers * sample.model.d_ffn + n_states(sample)}
 
-    def seconds(self, probe: CostSample) -> float:
+    def seconds(self, sample: CostSample) -> float:
         """Estimate the seconds: the descent takes the same time for every point, and before it all states are compared with each other."""
-        units = normalize(probe.model.values(0)[:PROBED], dim=1)
+        units = normalize(sample.model.values(0)[:PROBED], dim=1)
         cosines, indices = find_neighbours(0, [units.unsqueeze(0)])
-        start = principal(lambda _: units, 1)
+        start = principal_plane(lambda _: units, 1)
         point = fastest_seconds(lambda: place_points(indices, cosines, start, 0)) / len(units)
         pair = fastest_seconds(lambda: find_neighbours(0, [units.unsqueeze(0)])) / len(units) ** 2
-        return point * (probe.model.n_layers * probe.model.d_ffn + n_states(probe)) + pair * n_states(probe) ** 2
+        return point * (sample.model.n_layers * sample.model.d_ffn + n_states(sample)) + pair * n_states(sample) ** 2
 
 
 def value_arguments(basis: Basis) -> dict[str, object]:
@@ -123,9 +123,9 @@ def compute(worker: Worker, progress: Progress, *, run_id: int, layout: str, see
     return {"map_point": rows}
 
 
-def n_states(probe: CostSample) -> int:
-    layers = probe.model.n_layers
-    return layers * min(len(probe.seen.sample), max(MOST_STATES // layers, 1)) if probe.seen else 0
+def n_states(sample: CostSample) -> int:
+    layers = sample.model.n_layers
+    return layers * min(len(sample.seen.sample), max(MOST_STATES // layers, 1)) if sample.seen else 0
 
 
 def place_points(indices: np.ndarray, cosines: np.ndarray, start: np.ndarray, seed: int) -> np.ndarray:
@@ -151,7 +151,7 @@ def place_points(indices: np.ndarray, cosines: np.ndarray, start: np.ndarray, se
         return np.asarray(reducer.fit_transform(np.zeros((n, 1), np.float32)), np.float32)
 
 
-def principal(part: Callable[[int], Tensor], n_parts: int) -> np.ndarray:
+def principal_plane(part: Callable[[int], Tensor], n_parts: int) -> np.ndarray:
     """Project vectors, normalised to length 1, onto their first two principal components: [n, 2].
 
     part: returns the vectors [m, d] of a part by its number, below n_parts.

@@ -32,14 +32,14 @@ class NextTokenRank(Work):
 
         yield Plan(basis.request.weights_settings(), [1] * basis.model.n_layers, "layers", jobs, corpus_id)
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
+    def rows(self, sample: CostSample) -> dict[str, int]:
         """Return an upper bound on the rows: triggers at the end of a document have none."""
-        return {"next_token_rank": probe.model.n_layers * probe.model.d_ffn if probe.request.options["triggers"] else 0}
+        return {"next_token_rank": sample.model.n_layers * sample.model.d_ffn if sample.request.options["triggers"] else 0}
 
-    def seconds(self, probe: CostSample) -> float:
-        few = np.arange(min(CHUNK, probe.model.d_ffn))
-        each = fastest_seconds(lambda: next_token_rows(probe.model, 0, 0, few, np.zeros(len(few)))) / len(few) if probe.request.options["triggers"] else 0.0
-        return each * probe.model.n_layers * probe.model.d_ffn
+    def seconds(self, sample: CostSample) -> float:
+        few = np.arange(min(CHUNK, sample.model.d_ffn))
+        each = fastest_seconds(lambda: next_token_rows(sample.model, 0, 0, few, np.zeros(len(few)))) / len(few) if sample.request.options["triggers"] else 0.0
+        return each * sample.model.n_layers * sample.model.d_ffn
 
 
 def compute(worker: Worker, progress: Progress, *, layer: int, corpus_id: int, neurons: np.ndarray, next_token_ids: np.ndarray) -> Tables:

@@ -112,14 +112,14 @@ class Work:
         """Plan the run of a pass that records while the text is read."""
         raise NotImplementedError
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
+    def rows(self, sample: CostSample) -> dict[str, int]:
         """Return an upper bound on the rows of each of the pass's tables."""
         raise NotImplementedError
 
-    def seconds(self, probe: CostSample) -> float:
+    def seconds(self, sample: CostSample) -> float:
         """Estimate how many seconds the pass will take, from timed parts of its work."""
         raise NotImplementedError
 
-    def n_bytes(self, probe: CostSample) -> int | None:
+    def n_bytes(self, sample: CostSample) -> int | None:
         """Estimate an upper bound on the memory, in bytes, that the pass takes beside a forward pass; None if it does not matter."""
         return None

@@ -148,24 +148,24 @@ class Prediction(Work):
         settings = {**request.weights_settings(), "batch_size": request.batch_size, "shard_positions": request.shard_positions}
         return Recording(settings, lambda run_id: partial(prediction_recorder, run_id=run_id))
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
-        return {"position_prediction": probe.seen.n_positions} if probe.seen else {}
+    def rows(self, sample: CostSample) -> dict[str, int]:
+        return {"position_prediction": sample.seen.n_positions} if sample.seen else {}
 
-    def seconds(self, probe: CostSample) -> float:
+    def seconds(self, sample: CostSample) -> float:
         """Estimate the seconds that recording takes. If a sweep reads the text anyway, count only what recording adds to its forward passes; otherwise count
         the forward passes too.
         """
-        if probe.seen is None:
+        if sample.seen is None:
             return 0.0
-        batch = probe.batch
-        recorder = PredictionRecorder(probe.model, word_marks(probe.model))
+        batch = sample.batch
+        recorder = PredictionRecorder(sample.model, word_marks(sample.model))
 
         def reading(*recorders: PredictionRecorder) -> float:
-            return fastest_seconds(lambda: list(read_batch(probe.model, [(each, None) for each in recorders], batch)))
+            return fastest_seconds(lambda: list(read_batch(sample.model, [(each, None) for each in recorders], batch)))
 
-        seconds = reading(recorder) - (reading() if probe.request.is_sweep_wanted else 0.0)
-        return max(seconds, 0.0) / sum(map(n_tokens, batch)) * probe.seen.n_positions
+        seconds = reading(recorder) - (reading() if sample.request.is_sweep_wanted else 0.0)
+        return max(seconds, 0.0) / sum(map(n_tokens, batch)) * sample.seen.n_positions
 
-    def n_bytes(self, probe: CostSample) -> int:
+    def n_bytes(self, sample: CostSample) -> int:
         """Count the bytes of the logits of ROWS rows; off the CPU, also those of their probabilities and of what is computed from these."""
-        return ROWS * probe.model.d_vocab * 4 * (1 if probe.model.device.type == "cpu" else 4)
+        return ROWS * sample.model.d_vocab * 4 * (1 if sample.model.device.type == "cpu" else 4)

@@ -153,30 +153,30 @@ class LinearProbe(Work):
 
         yield Plan({**request.weights_settings(), **settings}, [1] * len(shards), "probes", jobs, text.corpus_id)
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
+    def rows(self, sample: CostSample) -> dict[str, int]:
         """Count the rows; those of predictions are an upper bound."""
-        n_tasks, n_places = len(set(probe.request.options["probe"])), 1 + len(chosen_layers(probe.request.options["probe_layers"], probe.model.n_layers))
-        n_words = min(MOST_WORDS[True], probe.seen.n_positions) if probe.seen else 0
+        n_tasks, n_places = len(set(sample.request.options["probe"])), 1 + len(chosen_layers(sample.request.options["probe_layers"], sample.model.n_layers))
+        n_words = min(MOST_WORDS[True], sample.seen.n_positions) if sample.seen else 0
         return {"probe_task": n_tasks, "probe": n_tasks * n_places * len(PROBE_KINDS), "probe_prediction": n_tasks * n_places * n_words}
 
-    def seconds(self, probe: CostSample) -> float:
+    def seconds(self, sample: CostSample) -> float:
         """Estimate the time of the fits, and of reading the words in both models.
 
         The time of a fit is measured on a few random states with as many labels as there are parts of speech.
         """
-        if probe.seen is None:
+        if sample.seen is None:
             return 0.0
-        n, random = min(sum(MOST_WORDS.values()), probe.seen.n_positions), np.random.default_rng(0)
-        x, y = random.normal(size=(500, probe.model.d_model)).astype(np.float32), random.integers(17, size=500)
-        fits = FITS * len(set(probe.request.options["probe"])) * (1 + len(chosen_layers(probe.request.options["probe_layers"], probe.model.n_layers)))
-        batch = probe.batch
-        reading = fastest_seconds(lambda: list(read_batch(probe.model, [], batch))) / sum(map(n_tokens, batch))
-        return n * (fastest_seconds(lambda: fit_class_probs(x, y, x[:1], 17, probe.request.options["probe_rank"])) / len(y) * fits + 2 * reading)
+        n, random = min(sum(MOST_WORDS.values()), sample.seen.n_positions), np.random.default_rng(0)
+        x, y = random.normal(size=(500, sample.model.d_model)).astype(np.float32), random.integers(17, size=500)
+        fits = FITS * len(set(sample.request.options["probe"])) * (1 + len(chosen_layers(sample.request.options["probe_layers"], sample.model.n_layers)))
+        batch = sample.batch
+        reading = fastest_seconds(lambda: list(read_batch(sample.model, [], batch))) / sum(map(n_tokens, batch))
+        return n * (fastest_seconds(lambda: fit_class_probs(x, y, x[:1], 17, sample.request.options["probe_rank"])) / len(y) * fits + 2 * reading)
 
-    def n_bytes(self, probe: CostSample) -> int:
+    def n_bytes(self, sample: CostSample) -> int:
         """Count the bytes of the model with random weights, and of the states at one place: as recorded, standardised and in the order of the code."""
-        weights = sum(p.numel() * p.element_size() for p in probe.model.hf.parameters())
-        return weights + 4 * sum(MOST_WORDS.values()) * probe.model.d_model * 4
+        weights = sum(p.numel() * p.element_size() for p in sample.model.hf.parameters())
+        return weights + 4 * sum(MOST_WORDS.values()) * sample.model.d_model * 4
 
 
 def require_classes(words: ProbedWords, tasks: tuple[str, ...]) -> None:

@@ -132,19 +132,19 @@ class Removal(Work):
 
         yield Plan(settings, amounts, "layers", jobs, corpus_id)
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
+    def rows(self, sample: CostSample) -> dict[str, int]:
         """Return an upper bound on the rows: short prefixes have none."""
-        if probe.seen is None:
+        if sample.seen is None:
             return {}
-        return {"removal": probe.model.n_layers * n_reread(probe, probe.seen) * len(REMOVALS)}
+        return {"removal": sample.model.n_layers * n_reread(sample, sample.seen) * len(REMOVALS)}
 
-    def seconds(self, probe: CostSample) -> float:
-        if probe.seen is None:
+    def seconds(self, sample: CostSample) -> float:
+        if sample.seen is None:
             return 0.0
-        texts, last = {tuple(s.token_ids.tolist()) for s in probe.batch}, probe.model.n_layers - 1
-        batch_tokens = probe.request.batch_tokens
-        forward = fastest_seconds(lambda: read_ends(probe.model, last, texts, [0], batch_tokens, lambda _: None)) / sum(map(len, texts))
-        return forward * reread_tokens(n_reread(probe, probe.seen), probe.seen) * (probe.model.n_layers + 1) / 2
+        texts, last = {tuple(s.token_ids.tolist()) for s in sample.batch}, sample.model.n_layers - 1
+        batch_tokens = sample.request.batch_tokens
+        forward = fastest_seconds(lambda: read_ends(sample.model, last, texts, [0], batch_tokens, lambda _: None)) / sum(map(len, texts))
+        return forward * reread_tokens(n_reread(sample, sample.seen), sample.seen) * (sample.model.n_layers + 1) / 2
 
 
 def compute(worker: Worker, progress: Progress, *, cost: float, layer: int, corpus_id: int, triggers: list[Trigger], seed: int, batch_tokens: int) -> Tables:
@@ -169,10 +169,10 @@ def triggers_of(basis: Basis, settings: dict, corpus_id: int, layer: int) -> lis
     return read_prefixes(basis.con, {name: column[wanted] for name, column in found.items()})
 
 
-def n_reread(probe: CostSample, seen: Survey) -> int:
+def n_reread(sample: CostSample, seen: Survey) -> int:
     """Return an upper bound on the triggers of a layer to read again: those whose prefix is one token, BOS not counted, are left out."""
-    options = probe.request.options
-    return min(options["paper_keys"], probe.model.d_ffn) * min(N_TRIGGERS, options["triggers"], seen.n_positions)
+    options = sample.request.options
+    return min(options["paper_keys"], sample.model.d_ffn) * min(N_TRIGGERS, options["triggers"], seen.n_positions)
 
 
 def reread_tokens(n: int, seen: Survey) -> float:

@@ -119,12 +119,12 @@ class HeadProbe(Work):
 
         yield Plan({**request.weights_settings(), **of}, [1] * len(PROBES), "probes", jobs)
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
+    def rows(self, sample: CostSample) -> dict[str, int]:
         n_blocks = sum(n_times for _, n_times in SHAPES.values())
-        return {"head_probe": len(PROBES) * probe.model.n_layers * probe.model.n_heads, "probe_loss": n_blocks}
+        return {"head_probe": len(PROBES) * sample.model.n_layers * sample.model.n_heads, "probe_loss": n_blocks}
 
-    def seconds(self, probe: CostSample) -> float:
-        return len(PROBES) * measure_seconds(lambda: probe_tables(probe.model, PROBES[0], probe.request.bos, probe.request.seed))
+    def seconds(self, sample: CostSample) -> float:
+        return len(PROBES) * measure_seconds(lambda: probe_tables(sample.model, PROBES[0], sample.request.bos, sample.request.seed))
 
 
 def compute(worker: Worker, progress: Progress, *, probe: str, bos: str, seed: int) -> Tables:

@@ -203,20 +203,20 @@ class SkipTrigram(Work):
             if (counts >= least).any():
                 yield Plan(settings, [1] * basis.model.n_heads, "heads", jobs)
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
+    def rows(self, sample: CostSample) -> dict[str, int]:
         """Return an upper bound on the rows: there are fewer if few tokens are frequent in the text."""
-        heads, n = len(layers_of(probe.request)) * probe.model.n_heads, n_tokens(probe.model)
+        heads, n = len(layers_of(sample.request)) * sample.model.n_heads, n_tokens(sample.model)
         rows = heads * len(HEAD_CIRCUITS) * n
         return {"circuit_token": rows * min(N_KEPT, n), "circuit_source": rows, "skip_trigram": heads * len(TAILS) ** 2 * N_LARGEST}
 
-    def seconds(self, probe: CostSample) -> float:
+    def seconds(self, sample: CostSample) -> float:
         """Estimate an upper bound on the time: it is less if few tokens are frequent in the text."""
-        layers, found, n = layers_of(probe.request), [], n_tokens(probe.model)
-        distances = Distances(read_context(probe.model, probe.request.context))
-        circuits = measure_seconds(lambda: found.append(token_circuits(probe.model, layers[0], np.zeros(n, np.int64), 0, distances)))
+        layers, found, n = layers_of(sample.request), [], n_tokens(sample.model)
+        distances = Distances(read_context(sample.model, sample.request.context))
+        circuits = measure_seconds(lambda: found.append(token_circuits(sample.model, layers[0], np.zeros(n, np.int64), 0, distances)))
         few = min(PROBED * CHUNK, n)
         head = measure_seconds(lambda: head_tables(found[0], layers[0], 0, few, lambda _: None)) * n / few
-        return len(layers) * (circuits + probe.model.n_heads * head)
+        return len(layers) * (circuits + sample.model.n_heads * head)
 
 
 def layers_of(request: Request) -> list[int]:

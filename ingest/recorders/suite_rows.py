@@ -182,28 +182,28 @@ class Test(Work):
 
         yield Plan({**request.weights_settings(), "batch_size": request.batch_size}, amounts, "sentences", jobs, text.corpus_id)
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
+    def rows(self, sample: CostSample) -> dict[str, int]:
         """Count the rows; those of regions are an upper bound."""
-        if probe.seen is None:
+        if sample.seen is None:
             return {}
-        documents = list(probe.request.open_corpus(probe.request.target.parent).documents())
+        documents = list(sample.request.open_corpus(sample.request.target.parent).documents())
         paradigms = {(d.metadata["suite"], d.metadata["paradigm"]) for d in documents if d.metadata["kind"] == "pair"}
         n_regions = sum(len(d.metadata["regions"]) for d in documents if isinstance(d.metadata["regions"], dict))
         n_perturbed = sum(d.metadata["role"] == "perturbed" for d in documents)
         formulas = {(d.metadata["suite"], d.metadata["paradigm"], d.metadata["expectation"]) for d in documents if d.metadata["kind"] == "region"}
         return {
             "test_item": len(documents), "test_region": n_regions, "test_term": sum(n_terms(str(text)) for *_, text in formulas),
-            "test_divergence": n_perturbed, "neuron_contrast": len(paradigms) * probe.model.n_layers * probe.model.d_ffn,
+            "test_divergence": n_perturbed, "neuron_contrast": len(paradigms) * sample.model.n_layers * sample.model.d_ffn,
         }  # fmt: skip
 
-    def seconds(self, probe: CostSample) -> float:
+    def seconds(self, sample: CostSample) -> float:
         """Estimate the time of reading each sentence once more."""
-        if probe.seen is None:
+        if sample.seen is None:
             return 0.0
-        batch = probe.batch
-        sample = np.array([s.first_position_id + n_tokens(s) - 1 for s in batch])
-        heard = SignedNorms(probe.model, value_norms(probe.model))
-        return fastest_seconds(lambda: list(read_batch(probe.model, [(heard, sample)], batch))) / sum(map(n_tokens, batch)) * probe.seen.n_positions
+        batch = sample.batch
+        ends = np.array([s.first_position_id + n_tokens(s) - 1 for s in batch])
+        heard = SignedNorms(sample.model, value_norms(sample.model))
+        return fastest_seconds(lambda: list(read_batch(sample.model, [(heard, ends)], batch))) / sum(map(n_tokens, batch)) * sample.seen.n_positions
 
 
 def compute(

@@ -168,17 +168,17 @@ class TermLoss(Work):
 
         yield Plan(settings, [min(N_SEQUENCES, text.seen.n_sequences)], "sequences", jobs, text.corpus_id)
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
+    def rows(self, sample: CostSample) -> dict[str, int]:
         """Count the rows: the unigram, the model, paths of each length, and two rows for each layer."""
-        return {"term_loss": 3 * probe.model.n_layers + 3 if probe.seen else 0}
+        return {"term_loss": 3 * sample.model.n_layers + 3 if sample.seen else 0}
 
-    def seconds(self, probe: CostSample) -> float:
-        few = [s for s in probe.batch if len(s.token_ids) > 1]
-        if probe.seen is None or not few:
+    def seconds(self, sample: CostSample) -> float:
+        few = [s for s in sample.batch if len(s.token_ids) > 1]
+        if sample.seen is None or not few:
             return 0.0
-        counts = np.ones(probe.model.d_vocab)
-        each = fastest_seconds(lambda: term_rows(probe.model, 0, few, counts, probe.request.batch_tokens, lambda _: None)) / len(few)
-        return each * min(N_SEQUENCES, probe.seen.n_sequences)
+        counts = np.ones(sample.model.d_vocab)
+        each = fastest_seconds(lambda: term_rows(sample.model, 0, few, counts, sample.request.batch_tokens, lambda _: None)) / len(few)
+        return each * min(N_SEQUENCES, sample.seen.n_sequences)
 
 
 def draw_sample(text: Text, seed: int, d_vocab: int) -> tuple[list[TokenSequence], np.ndarray]:

@@ -212,24 +212,24 @@ class TokenState(Work):
 
         yield Plan(settings, [n], "sequences", jobs, text.corpus_id)
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
+    def rows(self, sample: CostSample) -> dict[str, int]:
         """Count the rows; those of `token_state` are an upper bound, since few texts have so many frequent tokens."""
-        if probe.seen is None:
+        if sample.seen is None:
             return {"token_state": 0, "layer_geometry": 0}
-        n = min(MOST_TOKENS, min(probe.seen.n_positions, N_POSITIONS) // LEAST)
-        return {"token_state": n * len(kept_layers(probe.model.n_layers)), "layer_geometry": probe.model.n_layers + 1}
+        n = min(MOST_TOKENS, min(sample.seen.n_positions, N_POSITIONS) // LEAST)
+        return {"token_state": n * len(kept_layers(sample.model.n_layers)), "layer_geometry": sample.model.n_layers + 1}
 
-    def seconds(self, probe: CostSample) -> float:
-        few = [s for s in probe.batch if len(s.token_ids) > 1]
-        if probe.seen is None or not few:
+    def seconds(self, sample: CostSample) -> float:
+        few = [s for s in sample.batch if len(s.token_ids) > 1]
+        if sample.seen is None or not few:
             return 0.0
-        chosen = select_states(few, np.ones(probe.model.d_vocab, bool), 0)
-        each = fastest_seconds(lambda: state_tables(probe.model, 0, few, chosen, probe.request.batch_tokens, lambda _: None)) / len(few)
-        return each * n_sequences(probe.seen.n_positions, probe.seen.n_sequences)
+        chosen = select_states(few, np.ones(sample.model.d_vocab, bool), 0)
+        each = fastest_seconds(lambda: state_tables(sample.model, 0, few, chosen, sample.request.batch_tokens, lambda _: None)) / len(few)
+        return each * n_sequences(sample.seen.n_positions, sample.seen.n_sequences)
 
-    def n_bytes(self, probe: CostSample) -> int:
+    def n_bytes(self, sample: CostSample) -> int:
         """Count the bytes of the sums by token, and of the states at the sampled positions, in every layer."""
-        return ((MOST_TOKENS + N_STATES) * (probe.model.n_layers + 1) * 4 + N_LAYERS * MOST_TOKENS * 8) * probe.model.d_model
+        return ((MOST_TOKENS + N_STATES) * (sample.model.n_layers + 1) * 4 + N_LAYERS * MOST_TOKENS * 8) * sample.model.d_model
 
 
 def n_sequences(n_positions: int, n_sequences: int) -> int:

@@ -119,20 +119,20 @@ class TokenVector(Work):
         amounts = [min(SHARD_TOKENS, n_rows(basis.model, space, ids) - first) for space, first in parts]
         yield Plan(basis.request.weights_settings(), amounts, "tokens", jobs)
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
+    def rows(self, sample: CostSample) -> dict[str, int]:
         """Return an upper bound on the rows: control tokens have no vector."""
-        n = sum(size(probe.model, space) for space in spaces(probe.model))
-        return {"token_space": len(spaces(probe.model)), "token_vector": n, "token_neighbour": n * N_NEIGHBOURS}
+        n = sum(size(sample.model, space) for space in spaces(sample.model))
+        return {"token_space": len(spaces(sample.model)), "token_vector": n, "token_neighbour": n * N_NEIGHBOURS}
 
-    def seconds(self, probe: CostSample) -> float:
-        space = space_of(probe.model, "input", np.arange(probe.model.n_embeddings))
-        each = fastest_seconds(lambda: vector_tables(space, slice(0, CHUNK))) / min(CHUNK, probe.model.n_embeddings)
-        return each * sum(size(probe.model, name) for name in spaces(probe.model))
+    def seconds(self, sample: CostSample) -> float:
+        space = space_of(sample.model, "input", np.arange(sample.model.n_embeddings))
+        each = fastest_seconds(lambda: vector_tables(space, slice(0, CHUNK))) / min(CHUNK, sample.model.n_embeddings)
+        return each * sum(size(sample.model, name) for name in spaces(sample.model))
 
-    def n_bytes(self, probe: CostSample) -> int:
+    def n_bytes(self, sample: CostSample) -> int:
         """Count the bytes of the vectors, of the vectors less their mean, and of the cosines of a chunk."""
-        largest = max(size(probe.model, space) for space in spaces(probe.model))
-        return largest * (3 * probe.model.d_model + 2 * CHUNK) * 4
+        largest = max(size(sample.model, space) for space in spaces(sample.model))
+        return largest * (3 * sample.model.d_model + 2 * CHUNK) * 4
 
 
 def text_tokens(basis: Basis) -> tuple[np.ndarray, list[str]]:

@@ -72,32 +72,32 @@ class Trace(Work):
             known=lambda run_id: traced_positions(basis.con, but=run_id),
         )
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
-        if probe.seen is None:
+    def rows(self, sample: CostSample) -> dict[str, int]:
+        if sample.seen is None:
             return {}
-        kept, layers = trace_settings(probe.request), probe.model.n_layers
+        kept, layers = trace_settings(sample.request), sample.model.n_layers
         at_layer = {
-            "logit_lens": len(SITES), "logit_lens_token": len(SITES) * N_LENS_TOKENS, "coefficient": min(kept.n_coefficients, probe.model.d_ffn),
+            "logit_lens": len(SITES), "logit_lens_token": len(SITES) * N_LENS_TOKENS, "coefficient": min(kept.n_coefficients, sample.model.d_ffn),
             "layer_activity": 1, "sub_update": 2 * N_SUB_UPDATES,
         }  # fmt: skip
         states = 1 + layers * (len(kept.vector_sites) - 1)
         at_position = {"trace": 1, "residual_state": states, **{table: n * layers for table, n in at_layer.items()}}
-        return {table: n * len(probe.seen.sample) for table, n in at_position.items()}
+        return {table: n * len(sample.seen.sample) for table, n in at_position.items()}
 
-    def seconds(self, probe: CostSample) -> float:
+    def seconds(self, sample: CostSample) -> float:
         """Estimate the time of everything computed at the sampled positions and, if no sweep reads the text, of the forward passes.
 
         One sequence is read for each position.
         """
-        if probe.seen is None:
+        if sample.seen is None:
             return 0.0
-        batch = probe.batch
-        sample = np.array([s.first_position_id + len(s.token_ids) - 1 for s in batch])
-        value_tops = np.zeros((probe.model.n_layers, probe.model.d_ffn), np.int64)
-        recorder = TraceRecorder(probe.model, value_tops, 0, trace_settings(probe.request))
-        reading = measure_seconds(lambda: list(read_batch(probe.model, [(recorder, sample)], batch)))
+        batch = sample.batch
+        ends = np.array([s.first_position_id + len(s.token_ids) - 1 for s in batch])
+        value_tops = np.zeros((sample.model.n_layers, sample.model.d_ffn), np.int64)
+        recorder = TraceRecorder(sample.model, value_tops, 0, trace_settings(sample.request))
+        reading = measure_seconds(lambda: list(read_batch(sample.model, [(recorder, ends)], batch)))
         computing = measure_seconds(lambda: recorder.tables(lambda _: None))
-        return (computing if probe.request.is_sweep_wanted else reading + computing) / len(sample) * len(probe.seen.sample)
+        return (computing if sample.request.is_sweep_wanted else reading + computing) / len(ends) * len(sample.seen.sample)
 
 
 def trace_settings(request: Request) -> TraceSettings:

@@ -24,10 +24,10 @@ class TrainingCurve(Work):
 
         yield Plan(basis.request.weights_settings(), [len(checks)], "checks", jobs)
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
-        return {"training_curve": len(curve(probe.request.model))}
+    def rows(self, sample: CostSample) -> dict[str, int]:
+        return {"training_curve": len(curve(sample.request.model))}
 
-    def seconds(self, probe: CostSample) -> float:
+    def seconds(self, sample: CostSample) -> float:
         return 0.0
 
 

@@ -212,21 +212,21 @@ class TreeProbe(Work):
 
         yield Plan({**request.weights_settings(), **settings}, [1] * len(shards), "probes", jobs, text.corpus_id)
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
+    def rows(self, sample: CostSample) -> dict[str, int]:
         """Count the rows; those of edges are an upper bound."""
-        n_places = 1 + len(chosen_layers(probe.request.options["probe_layers"], probe.model.n_layers))
-        n_ranks = len(chosen_ranks(probe.request.options["tree_ranks"], probe.model.d_model))
-        n_words = min(MOST_WORDS[True], probe.seen.n_positions) if probe.seen else 0
+        n_places = 1 + len(chosen_layers(sample.request.options["probe_layers"], sample.model.n_layers))
+        n_ranks = len(chosen_ranks(sample.request.options["tree_ranks"], sample.model.d_model))
+        n_words = min(MOST_WORDS[True], sample.seen.n_positions) if sample.seen else 0
         n_probes = len(TREE_TARGETS) * n_places
         return {"tree_task": len(TREE_TARGETS), "tree_probe": n_probes * len(TREE_KINDS) * n_ranks, "tree_edge": n_places * n_words}
 
-    def seconds(self, probe: CostSample) -> float:
+    def seconds(self, sample: CostSample) -> float:
         """Estimate the time of fits, from one step on a batch of random sentences, and of reading the words in both models."""
-        if probe.seen is None:
+        if sample.seen is None:
             return 0.0
-        n, random = min(sum(MOST_WORDS.values()), probe.seen.n_positions), np.random.default_rng(0)
-        states = [random.normal(size=(WORDS_A_SENTENCE, probe.model.d_model)).astype(np.float32) for _ in range(BATCH)]
-        ranks = chosen_ranks(probe.request.options["tree_ranks"], probe.model.d_model)
+        n, random = min(sum(MOST_WORDS.values()), sample.seen.n_positions), np.random.default_rng(0)
+        states = [random.normal(size=(WORDS_A_SENTENCE, sample.model.d_model)).astype(np.float32) for _ in range(BATCH)]
+        ranks = chosen_ranks(sample.request.options["tree_ranks"], sample.model.d_model)
         n_steps = (
             n
             / WORDS_A_SENTENCE
@@ -234,16 +234,16 @@ class TreeProbe(Work):
             * EPOCHS
             * len(TREE_TARGETS)
             * len(TREE_KINDS)
-            * (1 + len(chosen_layers(probe.request.options["probe_layers"], probe.model.n_layers)))
+            * (1 + len(chosen_layers(sample.request.options["probe_layers"], sample.model.n_layers)))
         )
-        batch = probe.batch
-        reading = fastest_seconds(lambda: list(read_batch(probe.model, [], batch))) / sum(map(n_tokens, batch))
+        batch = sample.batch
+        reading = fastest_seconds(lambda: list(read_batch(sample.model, [], batch))) / sum(map(n_tokens, batch))
         return sum(fastest_seconds(timed_step(states, rank)) for rank in ranks) * n_steps + 2 * n * reading
 
-    def n_bytes(self, probe: CostSample) -> int:
+    def n_bytes(self, sample: CostSample) -> int:
         """Count the bytes of the model with random weights, and of the states at one place: as recorded, standardised and in batches."""
-        weights = sum(p.numel() * p.element_size() for p in probe.model.hf.parameters())
-        return weights + 4 * sum(MOST_WORDS.values()) * probe.model.d_model * 4
+        weights = sum(p.numel() * p.element_size() for p in sample.model.hf.parameters())
+        return weights + 4 * sum(MOST_WORDS.values()) * sample.model.d_model * 4
 
 
 def require_trees(found: Trees) -> None:

@@ -128,20 +128,20 @@ class Sweep(Work):
             resume=resume,
         )
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
-        neurons = probe.model.n_layers * probe.model.d_ffn
-        if probe.seen is None:
+    def rows(self, sample: CostSample) -> dict[str, int]:
+        neurons = sample.model.n_layers * sample.model.d_ffn
+        if sample.seen is None:
             return {}
-        return {"neuron_statistics": neurons, "trigger": 2 * neurons * kept_triggers(probe.request, probe.seen.n_positions)}
+        return {"neuron_statistics": neurons, "trigger": 2 * neurons * kept_triggers(sample.request, sample.seen.n_positions)}
 
-    def seconds(self, probe: CostSample) -> float:
+    def seconds(self, sample: CostSample) -> float:
         """Estimate the time from the last of up to three batches, when the first filling of the top-k is over."""
-        if probe.seen is None:
+        if sample.seen is None:
             return 0.0
-        recorder, each = TriggerRecorder(new_keys(probe.model, kept_triggers(probe.request, probe.seen.n_positions)), 0), 0.0
-        for batch in batches(probe.sequences, probe.request.batch_tokens):
-            each = measure_seconds(partial(list, read_batch(probe.model, [(recorder, None)], batch))) / sum(map(n_tokens, batch))
-        return each * probe.seen.n_positions
+        recorder, each = TriggerRecorder(new_keys(sample.model, kept_triggers(sample.request, sample.seen.n_positions)), 0), 0.0
+        for batch in batches(sample.sequences, sample.request.batch_tokens):
+            each = measure_seconds(partial(list, read_batch(sample.model, [(recorder, None)], batch))) / sum(map(n_tokens, batch))
+        return each * sample.seen.n_positions
 
 
 class CountingRule(NamedTuple):

@@ -136,14 +136,14 @@ class Weights(Work):
 
         yield Plan(basis.request.weights_settings(), [1] * basis.model.n_layers, "layers", jobs)
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
-        neurons = probe.model.n_layers * probe.model.d_ffn
+    def rows(self, sample: CostSample) -> dict[str, int]:
+        neurons = sample.model.n_layers * sample.model.d_ffn
         return {"neuron": neurons, "value_token": 2 * N_TOKENS * neurons, "value_neighbour": N_NEIGHBOURS * neurons}
 
-    def seconds(self, probe: CostSample) -> float:
+    def seconds(self, sample: CostSample) -> float:
         units: list = []
-        return measure_seconds(lambda: units.extend(all_unit_values(probe.model))) + probe.model.n_layers * measure_seconds(
-            lambda: weight_tables(probe.model, 0, units)
+        return measure_seconds(lambda: units.extend(all_unit_values(sample.model))) + sample.model.n_layers * measure_seconds(
+            lambda: weight_tables(sample.model, 0, units)
         )
 
 

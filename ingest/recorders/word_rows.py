@@ -98,22 +98,22 @@ class Words(Work):
         settings = {**request.weights_settings(), **settings, "shard_positions": request.shard_positions}
         yield Plan(settings, [span.n_positions for span in text.seen.spans], "positions", jobs, text.corpus_id)
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
+    def rows(self, sample: CostSample) -> dict[str, int]:
         """Return the number of tokens as an upper bound on the rows: few texts have more words than tokens."""
-        return {"word": probe.seen.n_positions} if probe.seen else {}
+        return {"word": sample.seen.n_positions} if sample.seen else {}
 
-    def seconds(self, probe: CostSample) -> float:
+    def seconds(self, sample: CostSample) -> float:
         """Estimate the time of the tagger, from the start of the first text; a file takes next to nothing."""
-        name = tagger(probe.request)
-        if probe.seen is None or name is None:
+        name = tagger(sample.request)
+        if sample.seen is None or name is None:
             return 0.0
-        nlp, text = pipeline(name), next(probe.request.open_corpus(probe.request.target.parent).documents()).text[:2000]
-        n_chars, n_tokens = (sum(int(n) for n in each) for each in ([s.char_ends[-1] - s.char_starts[0] for s in probe.sequences], map(len, ids_of(probe))))
-        return fastest_seconds(lambda: tag_words(nlp, text, len(text))) / max(len(text), 1) * n_chars / n_tokens * probe.seen.n_positions
+        nlp, text = pipeline(name), next(sample.request.open_corpus(sample.request.target.parent).documents()).text[:2000]
+        n_chars, n_tokens = (sum(int(n) for n in each) for each in ([s.char_ends[-1] - s.char_starts[0] for s in sample.sequences], map(len, ids_of(sample))))
+        return fastest_seconds(lambda: tag_words(nlp, text, len(text))) / max(len(text), 1) * n_chars / n_tokens * sample.seen.n_positions
 
 
-def ids_of(probe: CostSample) -> list[Any]:
-    return [s.token_ids for s in probe.sequences]
+def ids_of(sample: CostSample) -> list[Any]:
+    return [s.token_ids for s in sample.sequences]
 
 
 def finish(aligned: AlignedFile | None) -> None:

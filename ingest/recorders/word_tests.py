@@ -112,16 +112,16 @@ class WordTest(Work):
 
         yield Plan(basis.request.weights_settings(), [1] * len(names), "spaces", jobs)
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
+    def rows(self, sample: CostSample) -> dict[str, int]:
         """Count the rows: one for each space, section and method, and one for each space and suite of similarities."""
-        n = len(spaces(probe.model))
+        n = len(spaces(sample.model))
         return {"analogy_score": n * N_SECTIONS * len(ANALOGIES), "similarity_score": n * N_SUITES}
 
-    def seconds(self, probe: CostSample) -> float:
+    def seconds(self, sample: CostSample) -> float:
         """Estimate the time of all 19,544 questions from that of CHUNK of them."""
-        space = space_of(probe.model, "input", np.arange(probe.model.n_embeddings))
+        space = space_of(sample.model, "input", np.arange(sample.model.n_embeddings))
         each = fastest_seconds(lambda: score_tokens(space.unit, torch.zeros(CHUNK, 4, dtype=torch.int64), "add")) / CHUNK
-        return each * 19_544 * len(ANALOGIES) * len(spaces(probe.model))
+        return each * 19_544 * len(ANALOGIES) * len(spaces(sample.model))
 
 
 def compute(worker: Worker, progress: Progress, *, space: str, token_ids: np.ndarray, texts: list[str]) -> Tables:

@@ -163,10 +163,9 @@ def chosen_layers(asked: str, n_layers: int | None) -> list[int]:
 
 
 def chosen_ranks(asked: str, d_model: int | None) -> list[int]:
-    """Parse --tree-ranks into ascending ranks. A rank above d_model is lowered to d_model, since a larger one could add nothing. d_model: None if not known
-    yet.
+    """Parse --tree-ranks into ascending ranks. A rank above d_model is lowered to d_model, since a larger one could add nothing.
 
-    Raises AtlasError for anything that is not a rank.
+    d_model: None if not known yet. Raises AtlasError for anything that is not a rank.
     """
     parts = asked.split(",")
     if not all(part.strip().isdecimal() and 0 < len(part.strip()) < 6 and int(part) > 0 for part in parts):

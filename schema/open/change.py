@@ -40,6 +40,9 @@ SELECT q.schema_name, 'sequence', q.sequence_name, true FROM duckdb_sequences() 
 """
 """Query for every column of every table, and whether its table has a computed column; and for every sequence, of which this release has none."""
 
+LARGEST_ID = 2**31 - 1
+"""The largest number that a column of ids, an INTEGER, holds."""
+
 ONE_AT_A_TIME = Lock()
 """Lock for changes by threads of one process, in which DuckDB opens a file only once: the second thread waits for the first."""
 
@@ -88,9 +91,16 @@ def insert_rows(con: duckdb.DuckDBPyConnection, table: str, rows: "pa.Table", **
 
 
 def next_id(con: duckdb.DuckDBPyConnection, database: str, column: str) -> int:
-    """Choose the id of a new row: above every id in any table, so that a stranger's rows that wait for a parent are not taken for the new row's."""
-    largest = " UNION ALL ".join(f"SELECT max({column}) AS id FROM {database}.{table}" for table in tables_with(con, database, [column]))
-    return int(con.execute(f"SELECT coalesce(max(l.id), -1) + 1 FROM ({largest}) AS l").fetchall()[0][0])
+    """Choose the id of a new row: above the ids in every table, so that a stranger's rows that wait for a parent are not taken for the new row's.
+
+    Where the largest id that a column holds is taken, the largest that is free.
+    """
+    taken = " UNION ".join(f"SELECT t.{column}::BIGINT AS id FROM {database}.{table} AS t" for table in tables_with(con, database, [column]))
+    sql = (
+        f"WITH taken AS MATERIALIZED (SELECT -1 AS id UNION {taken}) "
+        f"SELECT max(t.id) + 1 FROM taken AS t ANTI JOIN taken AS n ON t.id + 1 = n.id WHERE t.id BETWEEN -1 AND {LARGEST_ID - 1}"
+    )
+    return int(con.execute(sql).fetchall()[0][0])
 
 
 def unwritten_error(target: Path, error: Exception) -> AtlasError:

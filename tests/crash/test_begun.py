@@ -58,7 +58,7 @@ def said(request: Request) -> str | None:
         try:
             ingest(request, bar)
         except Struck:
-            return describe_kept(bar, request.target)
+            return describe_kept(bar)
     return None
 
 

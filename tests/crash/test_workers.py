@@ -18,7 +18,7 @@ from ingest.workers.pool import job
 from ingest.workers.worker import Progress, Worker
 from schema.errors import AtlasError
 from tests import preloaded
-from tests.crash.conftest import sums
+from tests.crash.kill_loop import comparable
 from tests.exact.tiny import CIRCUITS, Tiny, run
 from tests.waiting import HANG_S, wait_until
 
@@ -38,11 +38,6 @@ def expected(tiny: Tiny) -> dict[str, tuple]:
     target = tiny.corpus.parent / "alone.duckdb"
     preloaded.run(ALONE, str(tiny.corpus.parent), str(target)).check_returncode()
     return comparable(target)
-
-
-def comparable(target: Path) -> dict[str, tuple]:
-    """All but the manifest's row counts: workers that do not know each other's triggers bring more candidates."""
-    return {name: found for name, found in sums(target).items() if name != "shard"}
 
 
 @pytest.fixture(autouse=True)

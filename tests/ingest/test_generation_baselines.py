@@ -11,7 +11,7 @@ from ingest.acting.decoding import Decoding
 from ingest.acting.generation import continue_under_arms, eos_ids
 from ingest.acting.perplexity import TextLoss, distinct_bigrams, text_loss, windows
 from ingest.acting.self_debias import DESCRIPTIONS, debias_logits, self_debiased
-from ingest.acting.suppression_arm import loss
+from ingest.acting.suppression_arm import mean_loss
 from ingest.acting.word_filter import forms_of, word_filter
 from ingest.model.models import Model
 from schema.errors import AtlasError
@@ -162,9 +162,9 @@ def test_an_arm_that_takes_states_of_its_own_text_takes_them_from_the_whole_wind
 def test_a_loss_counts_each_token_once_and_a_forbidden_one_not_at_all() -> None:
     """Whatever windows they are in: (1 + 2 + 3 + 8) / 4."""
     windows_of = [torch.tensor([1.0, 2.0, 3.0]), torch.tensor([torch.inf, 8.0]), torch.tensor([torch.inf])]
-    assert loss(windows_of) == TextLoss(4, 3.5)
+    assert mean_loss(windows_of) == TextLoss(4, 3.5)
     with pytest.raises(AtlasError, match="the filter forbids every token"):
-        loss(windows_of[2:])
+        mean_loss(windows_of[2:])
 
 
 def test_repetition_is_the_share_of_bigrams_that_differ() -> None:

@@ -12,7 +12,7 @@ from sklearn.manifold import trustworthiness
 from ingest.cli import ingest as command
 from ingest.recorders import map_points
 from ingest.recorders import map_points as layouts
-from ingest.recorders.map_points import place_points, principal
+from ingest.recorders.map_points import place_points, principal_plane
 from schema.audits import run_audits
 from schema.open.store import open_reader
 from tests.ingest.test_run import TEXT, checksums, ingest, saved
@@ -139,7 +139,7 @@ def nearest_others(vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]
 
 def test_neighbours_by_cosine_are_neighbours_in_the_plane():
     found = bundles(200)
-    xy = place_points(*nearest_others(found, 20), principal(lambda _: torch.from_numpy(found), 1), 0)
+    xy = place_points(*nearest_others(found, 20), principal_plane(lambda _: torch.from_numpy(found), 1), 0)
     assert xy.dtype == np.float32 and xy.shape == (200, 2)
     kept = trustworthiness(found, xy, n_neighbors=10, metric="cosine")
     by_chance = trustworthiness(found, np.random.default_rng(0).permutation(xy), n_neighbors=10, metric="cosine")
@@ -151,20 +151,20 @@ def test_neighbours_by_cosine_are_neighbours_in_the_plane():
 
 def test_the_start_is_the_plane_of_the_principal_components_whatever_the_parts():
     found = bundles(30)
-    whole = principal(lambda _: torch.from_numpy(found), 1)
+    whole = principal_plane(lambda _: torch.from_numpy(found), 1)
     units = found / np.linalg.norm(found, axis=1, keepdims=True)
     centred = units - units.mean(0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     expected = centred @ axes[:2].T
     np.testing.assert_allclose(np.abs(whole) / np.abs(whole).max(), np.abs(expected) / np.abs(expected).max(), atol=1e-9)
     assert np.abs(whole).max() == pytest.approx(10)
-    np.testing.assert_allclose(principal(lambda i: torch.from_numpy(found[i * 10 : i * 10 + 10]), 3), whole, atol=1e-9)
+    np.testing.assert_allclose(principal_plane(lambda i: torch.from_numpy(found[i * 10 : i * 10 + 10]), 3), whole, atol=1e-9)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 25])
 def test_few_points_and_points_that_are_all_one_are_placed_too(n):
     for found in (bundles(n), np.ones((n, 3)), np.vstack([np.zeros((n - 1, 3)), np.ones((1, 3))])):
-        xy = place_points(*nearest_others(found, min(20, n - 1)), principal(lambda _, v=found: torch.from_numpy(v), 1), 0)
+        xy = place_points(*nearest_others(found, min(20, n - 1)), principal_plane(lambda _, v=found: torch.from_numpy(v), 1), 0)
         assert xy.shape == (n, 2) and np.isfinite(xy).all()
 
 

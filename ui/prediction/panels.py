@@ -29,7 +29,7 @@ def show(sources: Sequence[Source], switches: Switches) -> None:
     if not base.is_live:
         passage.context(base, traces[0].frame.row(-1, named=True))
     if view.head is not None:
-        blocks.draw_part(panel, base, view.head)
+        blocks.draw_part(head_panel, base, view.head)
     if view.layer is not None:
         st.header(f"What does layer {view.layer} do here?")
         st.html(layer_detail.neighbour_links(view, n_layers))
@@ -76,7 +76,7 @@ def grid(source: Source, trace: data.Answer) -> None:
         source.show_html(lens.events(events.frame.iter_rows(named=True), href), events, "events")
 
 
-def panel(source: Source, head: Head) -> None:
+def head_panel(source: Source, head: Head) -> None:
     st.header(f"Where does {head} look from here?")
     links = [lens.link_html("Close it", hrefs.of_view(source.view.with_changes(head=None))), lens.link_html(f"{head} itself", hrefs.of_component(head))]
     st.html(f'<div class="lens"><span class="go">{" · ".join(links)}</span></div>')
@@ -88,13 +88,13 @@ def panel(source: Source, head: Head) -> None:
             lacks("Rows of attention are not in this atlas.", "attribution")
         return
     listed = found.frame.drop_nulls("source_index")
-    st.text(sentence(found.frame, str(head)))
+    st.text(describe_head(found.frame, str(head)))
     st.html(lens.shade_tokens(tokens_with_shares(source, listed), "moved_share", 1.0, lambda share: f"{share:.0%}", lambda row: to_position(source, row)))
     heads = ["Token", "Back", "Weight", "Moves", "Share", "Adds to the prediction"]
-    source.show_html(lens.table(heads, (row_of(row) for row in found.frame.iter_rows(named=True))), found, f"sources-{head}")
+    source.show_html(lens.table(heads, (source_cells(row) for row in found.frame.iter_rows(named=True))), found, f"sources-{head}")
 
 
-def sentence(rows: pl.DataFrame, head: str) -> str:
+def describe_head(rows: pl.DataFrame, head: str) -> str:
     """Describe how much a head adds to the prediction, and from which token it moves most."""
     first, total = rows.row(0, named=True), rows["final_logit"].sum()
     back = "the position itself" if first["distance"] == 0 else f"{first['distance']} back"
@@ -123,7 +123,7 @@ def to_position(source: Source, row: lens.Row) -> str | None:
     return hrefs.of_position(row["position_id"]) if row["is_traced"] and not row["is_asked"] else None
 
 
-def row_of(row: dict[str, Any]) -> list[str]:
+def source_cells(row: dict[str, Any]) -> list[str]:
     name = "all others" if row["source_index"] is None else lens.token(row["token"], hrefs.of_token(row["token"]))
     back = "" if row["distance"] is None else str(row["distance"])
     return [name, back, f"{row['weight']:.3f}", waterfall.number(row["moved"]), f"{row['moved_share']:.1%}", waterfall.format_signed(row["final_logit"])]

@@ -6,9 +6,10 @@ import duckdb
 
 from atlas.beside.annotations import ANNOTATIONS
 from atlas.beside.annotations.keeping import find_annotation_ids, insert, patterns_of, remove
-from atlas.beside.annotations.steps import add_items_by_id, kept_name, weights
+from atlas.beside.annotations.steps import add_items_by_id, kept_name
 from atlas.beside.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, ShownItem, read_shown_items
 from atlas.cursors import fetch_rows
+from atlas.model_row import model_weights
 from schema.errors import AtlasError
 from schema.open.change import change_companion_with_atlas
 
@@ -39,7 +40,7 @@ def add(con: duckdb.DuckDBPyConnection, path: Path, address: Address, annotator:
             earlier = patterns_of(own, annotator)[address]
             remove(writer, [former[address]])
         found = (*earlier, pattern) if pattern else earlier
-        insert(writer, [Annotation(address, items, found)], annotator, weights(con))
+        insert(writer, [Annotation(address, items, found)], annotator, model_weights(con))
     return len(found)
 
 

@@ -20,7 +20,11 @@ vector_not_there AS (
 judged AS (
     SELECT
         a.annotation_id,
-        coalesce(a.weights_sha256 IN (SELECT m.weights_sha256 FROM model AS m), FALSE) AS is_of_model,
+        exists(
+            SELECT 1
+            FROM model AS m
+            WHERE m.weights_sha256 = a.weights_sha256
+        ) AS is_of_model,
         a.annotation_id NOT IN (
             SELECT t.annotation_id FROM item_not_there AS t
             UNION ALL

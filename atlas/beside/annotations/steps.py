@@ -18,6 +18,7 @@ from atlas.beside.annotations.sheet import sheet
 from atlas.beside.annotations.subjects import MOST_TEXTS, SUBJECTS, Address, Annotation, Pattern, ShownItem, Subject, batches, read_shown_items, sample
 from atlas.cursors import fetch_rows
 from atlas.frames import fetch
+from atlas.model_row import model_weights
 from atlas.naming import normalise_name
 from schema.errors import AtlasError
 from schema.open.change import change_companion_with_atlas
@@ -156,7 +157,7 @@ def load(con: duckdb.DuckDBPyConnection, path: Path, sheet_path: Path, annotator
         if not found:
             raise AtlasError(f"{sheet_path} has nothing filled in; its first rows say how")
         remove(writer, [former[address] for address in again])
-        insert(writer, found, annotator, weights(con))
+        insert(writer, found, annotator, model_weights(con))
     empty = blocks.keys() - {a.address for a in found}
     return LoadCounts(len(found), len(empty), len(empty & former.keys()))
 
@@ -179,17 +180,13 @@ def propose(con: duckdb.DuckDBPyConnection, path: Path, per_layer: int, seed: in
     with change_companion_with_atlas(ANNOTATIONS, path) as (writer, own):
         remove(writer, find_annotation_ids(own, MINER).values())
         for batch in batches(addresses):
-            insert(writer, mine_annotations(con, read_shown_items(con, batch)), MINER, weights(con))
+            insert(writer, mine_annotations(con, read_shown_items(con, batch)), MINER, model_weights(con))
     return len(addresses)
 
 
 def mine_annotations(con: duckdb.DuckDBPyConnection, found: Mapping[Address, tuple[ShownItem, ...]]) -> list[Annotation]:
     shares = {corpus: metadata_shares(con, corpus) for corpus in {address.corpus_id for address in found} if corpus is not None}
     return [Annotation(a, items, proposals(items, shares[a.corpus_id])) for a, items in found.items() if a.corpus_id is not None]
-
-
-def weights(con: duckdb.DuckDBPyConnection) -> str:
-    return str(fetch_rows(con, "SELECT weights_sha256 FROM model")[0][0])
 
 
 def status(con: duckdb.DuckDBPyConnection) -> tuple[pl.DataFrame, list[tuple[str, Address, int]]]:

@@ -8,14 +8,14 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-from atlas.beside.annotations.steps import weights
 from atlas.beside.collections import COLLECTIONS
 from atlas.beside.collections.bounds import MOST_COLLECTIONS, MOST_IN_FILE, MOST_MEMBERS
 from atlas.beside.collections.members import Member, texts
 from atlas.cursors import fetch_rows
+from atlas.model_row import model_weights
 from atlas.naming import normalise_name
 from schema.errors import AtlasError, what_there_is
-from schema.open.change import change_companion, change_companion_with_atlas, insert_rows, next_id
+from schema.open.change import LARGEST_ID, change_companion, change_companion_with_atlas, insert_rows, next_id
 
 LONGEST_NOTE = 2_000
 """Maximum characters of a note."""
@@ -45,7 +45,7 @@ def add(con: duckdb.DuckDBPyConnection, path: Path, name: str, members: Sequence
         raise AtlasError("nothing to add: name neurons, heads, positions or tokens")
     if len(wanted) > MOST_MEMBERS:
         raise member_limit_error(len(wanted))
-    shown, sha256 = texts(con, wanted), weights(con)
+    shown, sha256 = texts(con, wanted), model_weights(con)
     with change_companion_with_atlas(COLLECTIONS, path) as (writer, own):
         collection_id = find_or_make_collection(writer, name, note, by)
         there = {Member(*row[:3]) for row in fetch_rows(own, MEMBERS, {"id": collection_id})}
@@ -57,6 +57,8 @@ def add(con: duckdb.DuckDBPyConnection, path: Path, name: str, members: Sequence
         ((n_in_file,),) = fetch_rows(writer, "SELECT count(*) FROM collections.collection_member")
         if n_in_file + len(fresh) > MOST_IN_FILE:
             raise AtlasError(f"all collections of this atlas have at most {MOST_IN_FILE:,} members together, and have {n_in_file:,}: remove a collection")
+        if last + len(fresh) > LARGEST_ID:
+            raise AtlasError(f"{name} has a member with the number {last:,}, and {len(fresh):,} more would pass the largest that is kept: remove that member")
         insert(writer, collection_id, last + 1, [(m, shown[m]) for m in fresh], {"note": member_note, "added_by": by, "weights_sha256": sha256})
     return len(fresh), len(wanted) - len(fresh)
 

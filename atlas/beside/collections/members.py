@@ -9,6 +9,7 @@ import polars as pl
 from atlas.address import Head, Neuron, parse_address
 from atlas.cursors import fetch_rows
 from atlas.export.visible import visible_text
+from atlas.model_row import model_values
 from schema.errors import AtlasError
 
 BATCH = 1_000
@@ -24,7 +25,6 @@ GROUP BY v.layer, v.neuron
 """
 POSITIONS = "SELECT c.position_id, c.text_before || c.token FROM token_context($items::BIGINT[]) AS c"
 TOKENS = "SELECT t.token_id, t.text FROM token AS t WHERE list_contains($items::INTEGER[], t.token_id)"
-SIZES = "SELECT m.n_layers, m.d_ffn, m.n_heads FROM model AS m"
 
 
 class Member(NamedTuple):
@@ -109,10 +109,7 @@ def batch_texts(con: duckdb.DuckDBPyConnection, members: Sequence[Member]) -> It
 
 def check_sizes(con: duckdb.DuckDBPyConnection, members: Iterable[Member]) -> None:
     """Raise AtlasError for a neuron or head that the model is too small to have, or if the atlas has no model yet."""
-    sizes = fetch_rows(con, SIZES)
-    if not sizes:
-        raise AtlasError("this atlas is empty: it has no model yet. `atlas ingest` fills it.")
-    n_layers, *n = sizes[0]
+    n_layers, *n = model_values(con, "n_layers", "d_ffn", "n_heads")
     for member in members:
         if member.layer is not None and not (0 <= member.layer < n_layers and 0 <= member.item < n[member.kind == "head"]):
             raise AtlasError(f"no {member.kind} {member}: this model has layers 0 to {n_layers - 1}, neurons 0 to {n[0] - 1} and heads 0 to {n[1] - 1} in each")

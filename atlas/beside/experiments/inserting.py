@@ -27,15 +27,13 @@ GROUP BY c.table_name
 ORDER BY c.table_name
 """
 
-KEEP_TEXTS = """
-INSERT INTO experiments.token_text
+NAMED = """
 SELECT t.token_id, t.text
 FROM token AS t
-WHERE
-    t.token_id IN (SELECT n.token_id FROM experiments.named_token AS n WHERE n.experiment_id = $id AND n.token_id IS NOT NULL)
-    AND t.token_id NOT IN (SELECT k.token_id FROM experiments.token_text AS k)
+WHERE t.token_id IN (SELECT n.token_id FROM experiments.named_token AS n WHERE n.experiment_id = $id AND n.token_id IS NOT NULL)
 """
-
+DELETE_TEXTS = f"DELETE FROM experiments.token_text AS k WHERE k.token_id IN (SELECT o.token_id FROM ({NAMED}) AS o)"
+KEEP_TEXTS = f"INSERT INTO experiments.token_text {NAMED}"
 
 OTHER_TEXTS = f"""
 SELECT k.token_id, k.text, t.text
@@ -60,8 +58,8 @@ def model_of(path: Path | str) -> Model:
     """Read the model of the atlas at `path`. Raises AtlasError as opening the atlas does."""
     with closing(open_reader(path)) as con:
         return Model(
-            con.sql("SELECT m.weights_sha256, m.n_layers, m.d_ffn, m.n_heads FROM model AS m").to_arrow_table(),
-            # once each, whatever the file holds: the rows are joined
+            # both once, whatever the file holds: the rows are joined
+            con.sql("SELECT DISTINCT m.weights_sha256, m.n_layers, m.d_ffn, m.n_heads FROM model AS m").to_arrow_table(),
             con.sql("SELECT t.token_id, min(t.text) AS text FROM token AS t GROUP BY t.token_id").to_arrow_table(),
         )
 
@@ -106,6 +104,8 @@ def keep_texts(con: duckdb.DuckDBPyConnection, experiment_id: int, model: Model)
             f"the experiments beside this atlas are of a model whose token {token_id} is {there!r}, and of this one it is {here!r}: the file cannot hold both. "
             "Move it away, and run this again; nothing of it was changed"
         )
+    # what is there may be there twice, or a stranger's as far as an earlier release's spelling hides it
+    con.execute(DELETE_TEXTS, {"id": experiment_id})
     con.execute(KEEP_TEXTS, {"id": experiment_id})
 
 

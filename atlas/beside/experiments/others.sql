@@ -3,5 +3,5 @@ SELECT
     e.experiment_id,
     'model' AS reason
 FROM experiments.experiment AS e
-WHERE e.weights_sha256 NOT IN (SELECT m.weights_sha256 FROM model AS m)
+ANTI JOIN model AS m ON e.weights_sha256 = m.weights_sha256
 ORDER BY e.experiment_id;

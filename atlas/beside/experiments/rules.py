@@ -41,17 +41,18 @@ USED_NEAR_ZERO = 2.0**-25
 RULE = Audit("experiments.arm: interventions", "an arm's interventions are resolved, its SHA-256 is theirs, and arm_change has them one by one", "")
 
 
-def findings(con: duckdb.DuckDBPyConnection, experiment_id: int | None = None) -> Iterator[Finding]:
-    """Check every rule and yield its finding, for one experiment, or for all if `experiment_id` is None. Raises AtlasError if a rule cannot be checked."""
+def findings(con: duckdb.DuckDBPyConnection, experiment_id: int) -> Iterator[Finding]:
+    """Check every rule for one experiment and yield its finding. Raises AtlasError if a rule cannot be checked.
+
+    A rule whose broken rows name no experiment, such as that of token_text, which all share, is checked for the whole file.
+    """
     for audit in companion_audits(EXPERIMENTS):
-        yield run_audit(con, audit if experiment_id is None else narrow_audit(audit, experiment_id))
+        yield run_audit(con, narrow_audit(audit, experiment_id) if "experiment_id" in con.sql(audit.sql).columns else audit)
     yield arm_finding(con, experiment_id)
 
 
 def narrow_audit(audit: Audit, experiment_id: int) -> Audit:
-    """Restrict an audit to one experiment, by the experiment_id of each row that breaks the rule; an audit without experiment_id stays as it is."""
-    if "experiment_id" not in audit.sql:
-        return audit
+    """Restrict an audit to one experiment, by the experiment_id of each row that breaks the rule."""
     return Audit(audit.name, audit.rule, f"SELECT r.* FROM (\n{audit.sql.rstrip().removesuffix(';')}\n) AS r WHERE r.experiment_id = {experiment_id:d}")
 
 

@@ -13,6 +13,7 @@ from atlas.beside.experiments.inserting import Model, insert, keep_texts, model_
 from schema.errors import AtlasError, what_there_is
 from schema.open.change import change_companion, change_companion_with_atlas, next_id
 from schema.open.opening import open_with_beside
+from schema.open.others import tables_with
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,10 +28,6 @@ BEGUN = (
     f"WHERE e.status = 'running' AND {' AND '.join(f'e.{name} = ${name}' for name in ALIKE)} ORDER BY e.experiment_id"
 )
 DONE = "SELECT p.part FROM experiments.part AS p WHERE p.experiment_id = $id"
-TABLES = (
-    "SELECT DISTINCT c.table_name FROM duckdb_columns() AS c INNER JOIN duckdb_tables() AS t ON c.table_oid = t.table_oid AND c.database_oid = t.database_oid "
-    "WHERE c.database_name = 'experiments' AND c.column_name = 'experiment_id'"
-)
 
 
 def save(path: Path | str, tables: "Mapping[str, pa.Table]") -> int:
@@ -129,7 +126,7 @@ def remove_if_bare(path: Path | str, experiment_id: int) -> bool:
 
 def delete_experiment(con: duckdb.DuckDBPyConnection, experiment_id: int) -> None:
     require_status(con, experiment_id)
-    for (table,) in con.execute(TABLES).fetchall():
+    for table in tables_with(con, "experiments", ["experiment_id"]):
         con.execute(f"DELETE FROM experiments.{table} WHERE experiment_id = $id", {"id": experiment_id})
     con.execute(
         "DELETE FROM experiments.token_text AS t WHERE t.token_id NOT IN (SELECT n.token_id FROM experiments.named_token AS n WHERE n.token_id IS NOT NULL)"
@@ -144,9 +141,10 @@ def insert_checked_rows(con: duckdb.DuckDBPyConnection, experiment_id: int, tabl
     keep_texts(con, experiment_id, model)
     for found in findings(con, experiment_id):
         if found.n_rows:
-            raise AtlasError(
-                f"the experiment was not saved, for it breaks a rule: {found.audit.rule} ({found.audit.name}: {found.n_rows} rows, such as {found.example})"
-            )
+            rule = f"{found.audit.rule} ({found.audit.name}: {found.n_rows} rows, such as {found.example})"
+            if "experiment_id" in (found.example or {}):
+                raise AtlasError(f"the experiment was not saved, for it breaks a rule: {rule}")
+            raise AtlasError(f"the experiments beside this atlas break a rule, so none is saved with them: {rule}. Move their file away, and run this again")
     require_size(con)
 
 

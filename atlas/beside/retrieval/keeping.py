@@ -64,7 +64,9 @@ def insert(con: duckdb.DuckDBPyConnection, name: str, rows: pa.Table, retrieval_
     con.register("new_rows", rows)
     try:
         refuse_other_texts(con, name)
-        con.execute(f"INSERT INTO retrievals.{name} BY NAME SELECT r.* FROM new_rows AS r ANTI JOIN retrievals.{name} AS k USING ({SHARED[name]})")
+        # what is there may be a stranger's in its other columns, or there twice
+        con.execute(f"DELETE FROM retrievals.{name} AS k WHERE k.{SHARED[name]} IN (SELECT r.{SHARED[name]} FROM new_rows AS r)")
+        con.execute(f"INSERT INTO retrievals.{name} BY NAME FROM new_rows")
     finally:
         con.unregister("new_rows")
 

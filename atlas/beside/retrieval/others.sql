@@ -3,7 +3,11 @@ WITH
 judged AS (
     SELECT
         r.retrieval_id,
-        coalesce(r.weights_sha256 IN (SELECT m.weights_sha256 FROM model AS m), FALSE) AS is_of_model,
+        exists(
+            SELECT 1
+            FROM model AS m
+            WHERE m.weights_sha256 = r.weights_sha256
+        ) AS is_of_model,
         (r.store_corpus_id, r.store_sha256) IN (SELECT (s.corpus_id, s.sha256) FROM datastore AS s)
         AND (r.tune_corpus_id, r.tune_sha256) IN (SELECT (v.corpus_id, v.sha256) FROM datastore AS v)
         AND (r.test_corpus_id, r.test_sha256) IN (SELECT (t.corpus_id, t.sha256) FROM datastore AS t) AS is_of_text

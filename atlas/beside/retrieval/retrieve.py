@@ -24,6 +24,7 @@ from atlas.beside.retrieval.keeping import KeptRetrieval, find_kept, keep
 from atlas.beside.retrieval.mixture import Choice, Shares, choose, median_nearest, parameter_grid, shares
 from atlas.beside.retrieval.resuming import Batches, forget, work_folder
 from atlas.beside.retrieval.search import Neighbours, Propose, Queries, Texts, every_entry, neighbours
+from atlas.model_row import model_weights
 from schema.errors import AtlasError
 from schema.open.opening import open_with_beside
 
@@ -104,11 +105,10 @@ def check(asked: Retrieval) -> None:
 def settings(con: duckdb.DuckDBPyConnection, asked: Retrieval, stores: dict[int, Store]) -> dict[str, object]:
     """Collect the columns of the retrieval's row that are known before the search."""
     of, tune, test = (stores[corpus_id] for corpus_id in (asked.store, asked.tune, asked.test))
-    ((weights,),) = con.execute("SELECT m.weights_sha256 FROM model AS m").fetchall()
     is_compressed = of.n_entries > MOST_EXACT if asked.is_compressed is None else asked.is_compressed
     return {
         "store_corpus_id": asked.store, "tune_corpus_id": asked.tune, "test_corpus_id": asked.test, "store_sha256": of.sha256, "tune_sha256": tune.sha256,
-        "test_sha256": test.sha256, "weights_sha256": weights, "key_site": of.key_site, "layer": of.layer, "n_entries": of.n_entries, "metric": "l2",
+        "test_sha256": test.sha256, "weights_sha256": model_weights(con), "key_site": of.key_site, "layer": of.layer, "n_entries": of.n_entries, "metric": "l2",
         "search": "compressed" if is_compressed else "exact", "n_queries": asked.queries, "most_neighbours": asked.k, "seed": asked.seed,
         "is_training_text": asked.is_training_text, "versions": versions(),
     }  # fmt: skip

@@ -73,21 +73,21 @@ class Suppression(Kind):
         return Plan({**tables, **arm_tables(world, arms)}, parts, trial_facts(assay))
 
 
-def cost(assay: "SuppressionTrial", one: "PlannedArm") -> Cost:
+def cost(trial: "SuppressionTrial", one: "PlannedArm") -> Cost:
     """Compute the cost of an arm. Self-debiasing reads and writes everything again after each description."""
     from ingest.acting.suppression import SELF_DEBIASING
 
-    times = 1 + len(assay.how.descriptions) * (one.way == SELF_DEBIASING)
-    n = len(assay.how.seeds) + 1
-    read = sum(n * len(prompt) for prompt in assay.prompts) + sum(map(len, assay.text))
-    new = n * len(assay.prompts) * assay.how.n_new
-    return Cost(times * (n * len(assay.prompts) * assay.how.n_new + len(assay.text)), float(times * (read + WRITTEN * new)))
+    times = 1 + len(trial.how.descriptions) * (one.way == SELF_DEBIASING)
+    n = len(trial.how.seeds) + 1
+    read = sum(n * len(prompt) for prompt in trial.prompts) + sum(map(len, trial.text))
+    new = n * len(trial.prompts) * trial.how.n_new
+    return Cost(times * (n * len(trial.prompts) * trial.how.n_new + len(trial.text)), float(times * (read + WRITTEN * new)))
 
 
-def write_arm(assay: "SuppressionTrial", arm_id: int, one: "PlannedArm", progress: Progress) -> PartResult:
+def write_arm(trial: "SuppressionTrial", arm_id: int, one: "PlannedArm", progress: Progress) -> PartResult:
     from ingest.experiments.suppressing import as_tables
 
-    return PartResult(as_tables(assay.arm_rows(arm_id, one, progress)))
+    return PartResult(as_tables(trial.arm_rows(arm_id, one, progress)))
 
 
 KIND = Suppression()

@@ -22,18 +22,18 @@ class StateLength(RecordingPass):
 
         return Recording(basis.request.weights_settings(), lambda run_id: length_recorder)
 
-    def rows(self, probe: CostSample) -> dict[str, int]:
-        return {"state_length": probe.model.n_layers * probe.seen.n_positions if probe.seen else 0}
+    def rows(self, sample: CostSample) -> dict[str, int]:
+        return {"state_length": sample.model.n_layers * sample.seen.n_positions if sample.seen else 0}
 
-    def seconds(self, probe: CostSample) -> float:
+    def seconds(self, sample: CostSample) -> float:
         from ingest.recorders.reading import read_batch
         from ingest.timing import measure_seconds
         from tests.ingest.lengths.recorder import LengthRecorder
 
-        batch = probe.batch
-        seconds = measure_seconds(lambda: list(read_batch(probe.model, [(LengthRecorder(probe.model.n_layers), None)], batch)))
+        batch = sample.batch
+        seconds = measure_seconds(lambda: list(read_batch(sample.model, [(LengthRecorder(sample.model.n_layers), None)], batch)))
         each = seconds / sum(len(s.token_ids) for s in batch)
-        return each * probe.seen.n_positions if probe.seen else 0.0
+        return each * sample.seen.n_positions if sample.seen else 0.0
 
 
 PASS = StateLength()
