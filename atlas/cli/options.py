@@ -76,6 +76,7 @@ def emit(
 ) -> None:
     """Print the frame, or write it to the file of -o. `provenance` is called only if the output stores it, since the call takes as long as a question."""
     from atlas.export import formats
+    from atlas.export.visible import visible_lines
 
     frame = choose(frame, columns)
     if output == Path("-"):
@@ -90,7 +91,11 @@ def emit(
         return
     if format_ == "parquet" and is_terminal:
         raise click.UsageError("Parquet is not for terminals: add -o FILE")
-    sys.stdout.buffer.write(formats.render(frame, format_ or "table", style))
+    rendered = formats.render(frame, format_ or "table", style)
+    if is_terminal and format_ not in (None, "table"):
+        # a terminal would obey what a stranger wrote into a text
+        rendered = visible_lines(rendered.decode()).encode()
+    sys.stdout.buffer.write(rendered)
 
 
 def use_color() -> bool:

@@ -36,6 +36,11 @@ def visible_line(text: str | None) -> str:
     return visible_core(text or "")
 
 
+def visible_lines(text: str) -> str:
+    """Show text of several lines: line breaks and tabs stay as they are, and characters without a glyph are made visible."""
+    return "".join(c if c.isprintable() or c in "\n\t" else visible_character(c) for c in text)
+
+
 def visible_core(text: str) -> str:
     """Show each character; a joiner stays as it is if it joins, and is made visible if it stands alone."""
     return "".join(c if c in JOINERS and joins(text, i) else visible_character(c) for i, c in enumerate(text))

@@ -160,7 +160,7 @@ def counting_rule(basis: Basis, corpus_id: int) -> CountingRule:
     is_paper = all(options[name] for name in FORMER_PASSES["paper"])
     usual = CountingRule(0 if is_paper else 1, 0)
     parts = ", ".join(f"coalesce((settings ->> '{name}')::INTEGER, 0)" for name in CountingRule._fields)
-    sql = f"SELECT {parts} FROM run WHERE kind = 'sweep' AND corpus_id = ?"
+    sql = f"SELECT {parts} FROM run WHERE kind = 'sweep' AND corpus_id = ? ORDER BY run_id"
     for before in basis.con.execute(sql, [corpus_id]).fetchall():
         usual = CountingRule(*before)
     return CountingRule(*(value if options[name] is None else options[name] for name, value in usual._asdict().items()))

@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import atlas
+from atlas.cli.options import emit
 from atlas.export.formats import FORMATS, Style, format_of, render, save
 from atlas.export.html import html_table
 from atlas.export.markdown import markdown_table
@@ -289,3 +291,20 @@ def test_an_unknown_suffix_is_answered_with_the_known(suffix: str) -> None:
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(AtlasError, match=r"cannot write .*none/t\.csv: No such file or directory"):
         save(pl.DataFrame({"a": [1]}), tmp_path / "none" / "t.csv", "csv", Style())
+
+
+class Terminal(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("format_", ["csv", "json", "jsonl", "markdown", "latex", None])
+def test_a_terminal_obeys_no_text(monkeypatch: pytest.MonkeyPatch, format_: str | None) -> None:
+    """An escape sequence that sets the window's title, the one-byte form of its beginning, and a mark that turns the direction of reading."""
+    monkeypatch.setattr(sys, "stdout", Terminal(io.BytesIO()))
+    monkeypatch.setenv("NO_COLOR", "1")
+    frame = pl.DataFrame({"text": ["\x1b]0;mine\x07", "\x9b31m red", "a\u202eb", "é and 猫"]})
+    emit(frame, format_=format_, output=None, columns=None, caption=None, label=None)
+    printed = sys.stdout.buffer.getvalue().decode()
+    assert not {*printed} & {"\x1b", "\x07", "\x9b", "\u202e"}
+    assert "é and" in printed
