@@ -37,9 +37,12 @@ def start(target: Path, arguments: list[str], log: Path) -> subprocess.Popen:
         return subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=ctrl_c)
 
 
-def check_message(log: Path, kept: dict[str, int]) -> None:
-    """Hold the last line of an interrupted ingest against those before it, and remember it in `kept`."""
+def check_message(log: Path, kept: dict[str, int]) -> bool:
+    """Hold the last line of an interrupted ingest against those before it, and remember it in `kept`. False if it was stopped before it did anything."""
     last = log.read_text().splitlines()[-1]
+    if last == "interrupted":
+        # by the command line, which was still loading the command
+        return False
     found = MESSAGE.fullmatch(last)
     assert found, f"an interrupted ingest ends with: {last}"
     for n, total, unit, run in KEPT.findall(last):
@@ -47,6 +50,7 @@ def check_message(log: Path, kept: dict[str, int]) -> None:
         assert amount >= kept.get(run, 0), f"{run}: {kept[run]} {unit} were said to be kept, and then {amount}"
         # a pass may have several runs, one after the other: the next begins from nothing
         kept[run] = 0 if n == total else amount
+    return True
 
 
 def stop_loop(target: Path, arguments: list[str], expected: dict[str, tuple], took: float, stops: int, seed: int) -> Counter:
@@ -65,9 +69,7 @@ def stop_loop(target: Path, arguments: list[str], expected: dict[str, tuple], to
             code = process.wait()
             if code in (130, -signal.SIGINT) and how == "Ctrl-C":
                 found[how] += 1
-                found["before it could answer"] += code < 0
-                if code > 0:
-                    check_message(log, kept)
+                found["before it began"] += code < 0 or not check_message(log, kept)
                 continue
             if how == "kill":
                 found[how] += 1
