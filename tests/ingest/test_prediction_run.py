@@ -39,8 +39,8 @@ def test_predictions_without_a_corpus_are_refused() -> None:
     ("corpus", "options", "said"),
     [
         (None, {"ngram_split": "train"}, "need --corpus"),
-        ("-", {"ngram_split": "train"}, "standard input can be read once"),
-        ("text.txt", {"ngram_corpus": "-"}, "standard input can be read once"),
+        ("-", {"ngram_split": "train"}, "standard input, which can be read only once"),
+        ("text.txt", {"ngram_corpus": "-"}, "standard input, which can be read only once"),
     ],
 )
 def test_text_that_cannot_be_counted_is_refused(corpus: str | None, options: dict, said: str) -> None:
