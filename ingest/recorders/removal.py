@@ -109,7 +109,7 @@ class Removal(Work):
     """Plans and costs of the pass `removal`."""
 
     def note(self, basis: Basis) -> str | None:
-        return None if known_k(basis) else "note: no removal: this corpus has no finished sweep (--triggers); ask again when it has"
+        return None if known_k(basis) else "note: no removal: this corpus has no finished sweep; ingest again with a sweep (--triggers)"
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
         k, request = known_k(basis), basis.request

@@ -130,7 +130,7 @@ def test_words_without_labels_are_said_to_have_none(told: Path, tmp_path: Path) 
     for option, given, said in (
         ("probe", ("pos",), "--probe pos: a probe tells labels apart, and of the words to learn from no word has one"),
         ("tree_probe", True, "of the sentences to learn from none has a whole tree"),
-        ("head_relation", True, "none has two read words that a relation joins; give --words with heads"),
+        ("head_relation", True, "has two words that the model reads and a relation joins; give --words with heads"),
     ):
         with pytest.raises(AtlasError, match=said):
             run(asked(tmp_path / "a.duckdb", str(model), "sotu", **GIVEN, **{option: given}))
