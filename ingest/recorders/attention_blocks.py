@@ -28,7 +28,7 @@ TOKENS = 4096
 def n_bytes(model: Model, context: int) -> int:
     """Estimate the bytes that head statistics take beside a forward pass over sequences of `context` tokens. Shorter sequences take less.
 
-    Counted are attention weights and intermediate results, queries, keys and values by head, sums at each distance, and the matrix of equal tokens.
+    These are the bytes of attention weights and intermediate results, queries, keys and values by head, sums at each distance, and the matrix of equal tokens.
     """
     weights, vectors = max(AT_ONCE, ROWS * context), max(TOKENS, context) * model.n_heads * model.d_head
     return 4 * (7 * weights + 8 * vectors) + 8 * model.n_layers * model.n_heads * context + 3 * context**2

@@ -1,8 +1,8 @@
 """Sums of attention over the destinations of a text: every token but the first of its sequence (Elhage et al. 2021; Olsson et al. 2022).
 
-Summed are the weight at each distance, on index 0, on earlier copies of the destination's token and on the tokens after such copies, the entropy in nats, and
-the share of index 0 in what all sources move. Each sum is compared with that of uniform attention: equal weights on all positions that a destination sees
-within its layer's window.
+There are sums of the weight at each distance, on index 0, on earlier copies of the destination's token and on the tokens after such copies, of the entropy in
+nats, and of the share of index 0 in what all sources move. Each sum is compared with that of uniform attention: equal weights on all positions that a
+destination sees within its layer's window.
 """
 
 import math
@@ -20,8 +20,10 @@ N_OTHER = 5
 
 
 class Places(NamedTuple):
-    """Pairs of equal tokens in one sequence. n: number of tokens of the sequence. destinations, sources: index of the later and of the
-    earlier token of each pair, [n_pairs] int64. Induction looks at the token after a source, which may be the destination itself.
+    """Pairs of equal tokens in one sequence.
+
+    n: number of tokens of the sequence. destinations, sources: indices of the later and the earlier token of each pair, [n_pairs] int64.
+    Induction looks at the token after a source, which may be the destination itself.
     """
 
     n: int

@@ -1,4 +1,4 @@
-"""Head composition: for every pair of heads, how much of what the later head reads the head of an earlier layer writes.
+"""Head composition: for every two heads of different layers, how much of what the later head reads was written by the earlier one.
 
 It is a ratio of Frobenius norms, computed without d_model × d_model matrices.
 Source: Elhage et al. 2021, composition, as its erratum of 2023 corrects it: the norm is that of W_Qᵀ·W_K·W_O·W_V itself. A cyclic shift of its factors has the

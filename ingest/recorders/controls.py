@@ -68,7 +68,7 @@ def control_rows(model: Model, layer: int, control: str, items: np.ndarray, vect
 
 
 N_ITEMS = 10
-"""Number of random vectors, and most FFN updates, of each layer."""
+"""Number of random vectors per layer, and the most FFN updates per layer."""
 
 
 class ControlToken(Work):

@@ -20,7 +20,7 @@ from schema.terms import HEAD_CIRCUITS, TAILS
 
 N_DIRECTIONS = 8
 ROUNDING = 1e-6
-"""Share of the largest singular value below which another counts as 0, since weights are float32. A norm that centres queries makes one so small."""
+"""Singular values below this share of the largest count as 0, since weights are float32. A norm that centres queries makes one singular value 0."""
 
 N_ENDS = 10
 """Tokens stored at each end of a direction."""

@@ -91,7 +91,7 @@ def read_context(model: Model, context: int) -> int:
     """Cap a context at the model's longest. Raises AtlasError if float32 cannot tell its positions apart."""
     found = min(context, model.max_context or context)
     if found > MOST_POSITIONS:
-        raise AtlasError(f"--context {context}: RoPE is averaged over all its distances, but float32 tells only {MOST_POSITIONS:,} positions apart; shorten it")
+        raise AtlasError(f"--context {context}: RoPE is averaged over its distances, but float32 tells only {MOST_POSITIONS:,} positions apart; give less")
     return found
 
 

@@ -273,10 +273,10 @@ class HeadRelation(Work):
 
 
 def require_relations(sentences: list[Parsed]) -> None:
-    """Raise AtlasError if a relation joins no two read words in the sentences to choose heads by, or none in those of the test."""
+    """Raise AtlasError if the sentences to choose heads by, or those of the test, have no two read words that a relation joins."""
     for what, is_test in (("to choose heads by", False), ("of the test", True)):
         if not any(len(arcs(s).looking) for s in sentences if s.is_test == is_test):
-            raise AtlasError(f"{OPTION}: no sentence {what} has two words that the model reads and a relation joins; give --words with heads, or more text")
+            raise AtlasError(f"{OPTION}: no sentence {what} has two read words that a relation joins; give --words with heads, or more text")
 
 
 def compute(

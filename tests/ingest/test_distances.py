@@ -129,7 +129,7 @@ def test_a_run_records_its_distances_and_keeps_them(tmp_path: Path, capsys: pyte
     with open_reader(target) as con:
         basis = Basis(con, eager_model("llama"), replace(asked_first, options=asked_first.options | {"skip_trigram": (0, 1)}), None)
         assert "the atlas already has circuits with other distances" in PASS.note(basis)
-        assert "the skip-trigrams of layer 0 are of the text and the distances" in SKIP_TRIGRAM.note(basis)
+        assert "the skip-trigrams of layer 0 are based on the text and the distances" in SKIP_TRIGRAM.note(basis)
         plans = [*PASS.plans(basis), *SKIP_TRIGRAM.plans(basis)]
         assert [plan.settings["reads"]["attention_distance"] for plan in plans] == [[*first], [*first], both]
         distances = [next(iter(plan.jobs(9, [0]))).arguments["distances"] for plan in plans]
