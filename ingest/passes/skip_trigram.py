@@ -1,6 +1,6 @@
 """Skip-trigrams of a layer's heads: the tokens that look at each token, the tokens that it promotes, and the largest triples (Elhage et al. 2021).
 
-Destinations and outs are tokens that are frequent in the atlas's text. One run per layer, one shard per head.
+The listed destinations and outs, and all tokens of the triples, are frequent in the atlas's text. One run per layer, one shard per head.
 """
 
 import click

@@ -1,4 +1,4 @@
-"""One pass over a batch of coefficients on the CPU: moments, histogram, and the gate in front of the top-k.
+"""One pass over a batch of coefficients on the CPU: moments, a histogram and the top-k triggers.
 
 The sweep may cost only a few per cent of the forward pass; at ~100M coefficients a batch, that is about one read of
 memory. Rows are therefore processed in tiles that stay in the cache. One vector loop over a tile gives the moments and

@@ -194,7 +194,7 @@ def token_counts(con: duckdb.DuckDBPyConnection, n: int) -> np.ndarray:
 
 
 def source_counts(con: duckdb.DuckDBPyConnection, layer: int) -> np.ndarray:
-    """Read how often each token was in the text when a layer's skip-trigrams were begun: [n_tokens] int64, empty if none are loaded."""
+    """Read how often the text had each token when the run of a layer's skip-trigrams began: [n_tokens] int64, empty if none are loaded."""
     sql = """
         SELECT c.n_source
         FROM circuit_source AS c

@@ -65,7 +65,7 @@ class Recording:
 
     recorder: maps the run_id to the function by which a worker makes a shard's recorder. Shards are the spans of the text, or parts of its sample.
     known: maps the run_id to the sampled positions that other runs have recorded; None if every position is recorded.
-    resume: called before a run that lacks shards goes on, with the run_id and this process's worker; not called if the process has no worker.
+    resume: called before a run that lacks shards is continued, with the run_id and this process's worker; not called if the process has no worker.
     """
 
     settings: Mapping[str, object]

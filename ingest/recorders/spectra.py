@@ -1,7 +1,7 @@
 """Eigenvalues of a head's circuits, and the ratio that tells copying from its opposite.
 
-The circuits' matrices have a side of d_vocab or d_model, and rank d_head. Since λ(AB) = λ(BA), products of size d_head × d_head have all of their
-eigenvalues that are not zero. Source: Elhage et al. 2021, "copying heads" and its eigenvalue summary Σλ/Σ|λ|.
+The circuits' matrices have a side of d_vocab or d_model, and rank d_head. Since λ(AB) = λ(BA), all of their eigenvalues but zeros are those of products of
+size d_head × d_head. Source: Elhage et al. 2021, "copying heads" and its eigenvalue summary Σλ/Σ|λ|.
 """
 
 import numpy as np

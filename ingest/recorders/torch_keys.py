@@ -21,7 +21,7 @@ from ingest.recorders.scan import Batch, Cells, Moments, Triggers, better_cells,
 from schema.terms import HISTOGRAM_BINS, PRECEDING
 
 WAITING_SHARE = 0.25
-"""Number of waiting cells above which they are merged, as a share of the number of triggers."""
+"""Number of waiting candidates above which they are merged, as a share of the number of triggers."""
 
 MANY = 2**62
 """Number of rows far above that of any batch, for triggers that are known from the start."""
@@ -51,7 +51,7 @@ class Layer(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows of a batch on one device, with the fields of `Batch`."""
+    """Rows of a batch on one device, with the fields of `Batch` except x."""
 
     positions: Tensor
     indices: Tensor

@@ -128,7 +128,7 @@ def task_row(run_id: int, corpus_id: int, of: Trees, target: str) -> pa.Table:
 def tree_tables(
     run_id: int, of: Trees, target: str, place: Place, states: Mapping[str, WordStates], ranks: Sequence[int], seed: int
 ) -> Tables:  # fmt: skip
-    """Compute the rows of `tree_probe`, and of `tree_edge` if the target is distance. states: by TREE_KINDS; ranks: ascending."""
+    """Compute the rows of `tree_probe`, and of `tree_edge` if the target is distance. states: those for each of TREE_KINDS; ranks: ascending."""
     rows, edges = [], EDGE.empty_table()
     learn = [gold(s, target) for s in of.train]
     for kind in TREE_KINDS:

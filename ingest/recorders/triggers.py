@@ -154,7 +154,7 @@ class CountingRule(NamedTuple):
 def counting_rule(basis: Basis, corpus_id: int) -> CountingRule:
     """Take each part of the rule from its option if given, else from an earlier sweep of the corpus, else from the default.
 
-    By default the first position does not count, except for the papers' figures, and repeated contexts all count.
+    By default the first position of each sequence does not count, unless all passes of --paper are requested, and repeated contexts all count.
     """
     options = basis.request.options
     is_paper = all(options[name] for name in FORMER_PASSES["paper"])
