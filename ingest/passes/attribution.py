@@ -1,4 +1,4 @@
-"""The logits of traced positions as sums of what each part wrote, and where heads look from there (Elhage et al. 2021)."""
+"""Logits of traced positions, as sums over what each part of the model wrote, and the sources that heads look at from there (Elhage et al. 2021)."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Attribution(RecordingPass):
-    """Pass of its own beside the trace, so that attributions can be added to an earlier trace."""
+    """Pass separate from the trace, so that attributions can be added to an existing trace."""
 
     name = "attribution"
     after = ("weights",)
@@ -22,7 +22,7 @@ class Attribution(RecordingPass):
 
     def check(self, request: "Request") -> None:
         if not request.trace:
-            raise AtlasError("--attribution needs --trace: it takes apart the predictions at the positions that are traced")
+            raise AtlasError("--attribution needs --trace: it attributes the predictions at the positions that --trace samples")
 
 
 PASS = Attribution()

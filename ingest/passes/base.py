@@ -1,4 +1,4 @@
-"""Base classes of passes. A pass is a kind of run, declared in one file that is found by listing, and done by the `Work` that it names."""
+"""Base classes of passes. A pass is a kind of run. One module of this folder declares it, and the `Work` that it names does it."""
 
 from collections.abc import Iterable
 from functools import cached_property
@@ -14,45 +14,45 @@ if TYPE_CHECKING:
     from ingest.request import Request
 
 Probe = CostSample
-"""The former name, until the next version, for passes of other distributions."""
+"""Former name of `CostSample`, for passes of other distributions; the next version removes it."""
 
 __all__ = ["Basis", "CostSample", "Pass", "Plan", "PlannedPass", "Probe", "Recording", "RecordingPass", "Text", "flag"]
 
 
 class Pass(Work):
-    """A kind of run. Its name is stored in `run.kind`, and marks the tables that it fills (schema/tables).
+    """A kind of run. `run.kind` stores its name, and each table names the pass that fills it (schema/tables).
 
-    Its work is done by the class that `work` names, imported at first use, or by the methods of a subclass.
+    The class that `work` names does the work, and is imported at first use. A subclass that leaves `work` empty overrides the methods instead.
     """
 
     name: ClassVar[str]
     after: ClassVar[tuple[str, ...]] = ()
-    """Passes that run first if both are requested: this pass reads their rows, or is of less use than they are."""
+    """Names of the passes that run before this one if both are requested: this pass reads their rows, or is less useful than they are."""
     reads: ClassVar[tuple[str, ...]] = ()
-    """Tables filled by other runs, on which its numbers depend. The settings of its runs name, for each table, the runs that had brought rows."""
+    """Tables, filled by earlier runs, that this pass reads. The settings of its runs list, for each of these tables, the runs that had added rows to it."""
     options: ClassVar[tuple[click.Option, ...]] = ()
-    """Its options of `atlas ingest`; their values are in `Request.options`."""
+    """Options that the pass adds to `atlas ingest`; `Request.options` has their values."""
     needs_corpus: ClassVar[bool] = False
-    """Whether the option of its name asks for something of the request's corpus."""
+    """Whether the pass reads the request's corpus, so that its option is refused without --corpus."""
     is_repeatable: ClassVar[bool] = True
-    """Whether a corpus may have another finished run of it, with other settings."""
+    """Whether a corpus, or the model, may have several runs of the pass, with different settings."""
     reads_heads: ClassVar[bool] = False
-    """Whether it relies on what the model's entry says of attention: its identities are then checked too."""
+    """Whether the pass relies on what the model's entry says about attention. If so, the identities of attention are checked before it runs."""
 
     work: ClassVar[str] = ""
-    """module:class of its `Work`."""
+    """Class of the pass's `Work`, as module:class."""
 
     @cached_property
     def implementation(self) -> Work:
-        """The `Work` that `work` names; if it names none, the bare `Work`, for a subclass that does everything itself."""
+        """An instance of the class that `work` names or, if `work` is empty, a plain `Work`: the subclass then overrides the methods."""
         return resolve_name(self.work)() if self.work else Work()
 
     def is_wanted(self, request: "Request") -> bool:
-        """Tell whether the request asks for this pass: by its first option, and with a corpus if it needs one. A pass without options overrides this method."""
+        """Tell whether the request sets the pass's first option, and has a corpus if the pass needs one. A pass without options overrides this method."""
         return bool(request.options[str(self.options[0].name)]) and not (self.needs_corpus and request.corpus is None)
 
     def check(self, request: "Request") -> None:
-        """Raise AtlasError for a request that the pass cannot do; called before anything is written."""
+        """Raise AtlasError if the pass cannot fulfil the request. Called before anything is written."""
 
     def check_model(self, request: "Request", model: "Model") -> None:
         self.implementation.check_model(request, model)
@@ -71,7 +71,7 @@ class Pass(Work):
 
 
 class PlannedPass(Pass):
-    """A pass with jobs of its own."""
+    """A pass that computes in its own jobs, and not while the text is read."""
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
         return self.implementation.plans(basis)

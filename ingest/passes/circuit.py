@@ -1,4 +1,4 @@
-"""Circuits in the weights: what each head copies, looks for, reads and writes, and which heads and which neurons read each other; one shard a layer."""
+"""Circuits in the weights: what each head copies, looks for, reads and writes, and which heads and which neurons read each other; one shard per layer."""
 
 from ingest.passes.base import PlannedPass, flag
 

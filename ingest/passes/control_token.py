@@ -1,4 +1,4 @@
-"""Tokens that random vectors and whole FFN updates promote, to compare values with (Geva et al. 2022, section 4); one shard a layer."""
+"""Tokens that random vectors and whole FFN updates promote, as controls for the values (Geva et al. 2022, section 4); one shard per layer."""
 
 from ingest.passes.base import PlannedPass, flag
 

@@ -1,10 +1,10 @@
-"""What follows each token past all blocks, one run, and how near that is to the bigrams of each corpus, one run a corpus (Elhage et al. 2021)."""
+"""Next-token predictions of the direct path, past all blocks, and how close they are to the bigrams of each corpus (Elhage et al. 2021)."""
 
 from ingest.passes.base import PlannedPass, flag
 
 
 class DirectPath(PlannedPass):
-    """Pass with one run over the vocabulary, and one for each corpus over its tokens, whose bigrams are counted from the positions that the sweep stored."""
+    """Pass with one run over the vocabulary, and one run per corpus over the corpus's tokens. Bigrams are counted from the positions that the sweep stored."""
 
     name = "direct_path"
     after = ("weights", "sweep")

@@ -1,4 +1,4 @@
-"""What each attention head looks at in random tokens that repeat, and how well the model predicts them (Olsson et al. 2022); one shard a probe."""
+"""What each attention head looks at in repeated random tokens, and how well the model predicts them (Olsson et al. 2022); one shard per probe."""
 
 from ingest.passes.base import PlannedPass, flag
 

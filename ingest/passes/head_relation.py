@@ -1,4 +1,4 @@
-"""How often each attention head looks back at a word that a relation joins to the one it looks from, beside the best fixed offset (Clark et al. 2019)."""
+"""How often each attention head looks from a word back to a word related to it, compared with the best fixed offset (Clark et al. 2019)."""
 
 from ingest.passes.base import PlannedPass, flag
 

@@ -1,4 +1,4 @@
-"""Where each head looks at every position of the corpus, and how far back, beside equal weights (Elhage et al. 2021; Olsson et al. 2022)."""
+"""Where each head looks from every position of the corpus, and how far back, compared with uniform attention (Elhage et al. 2021; Olsson et al. 2022)."""
 
 from ingest.passes.base import RecordingPass, flag
 

@@ -1,5 +1,6 @@
-"""The state that the last FFN reads at every position that a token follows, in float16 files beside the atlas, for `atlas retrieve` (Khandelwal et
-al. 2020).
+"""Keys of a corpus for `atlas retrieve`, in float16 files beside the atlas (Khandelwal et al. 2020).
+
+A key is the state that the last FFN reads at a position. Positions before --min-index, and positions that no token follows, have none.
 """
 
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ class Keys(RecordingPass):
 
     def check(self, request: "Request") -> None:
         if request.lake is not None or is_lake(request.target):
-            raise AtlasError(f"--keys: keys are files in a folder beside an atlas file, and {request.target} is a lake; `atlas ingest` them into a file")
+            raise AtlasError(f"--keys: keys are stored in a folder beside an atlas file, but {request.target} is a lake; ingest into an atlas file instead")
 
 
 PASS = Keys()

@@ -1,4 +1,4 @@
-"""Every value, and every traced state, in two dimensions: one run a layout, each of one shard."""
+"""Values, and states of traced positions, placed in two dimensions; one run of one shard per layout."""
 
 from ingest.passes.base import PlannedPass, flag
 

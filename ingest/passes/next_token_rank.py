@@ -1,4 +1,4 @@
-"""Rank that each value gives to the token that follows its key's top trigger (Geva et al. 2021, figure 5); one shard a layer."""
+"""Rank that each value gives to the token that follows its key's top trigger (Geva et al. 2021, figure 5); one shard per layer."""
 
 from ingest.passes.base import PlannedPass, flag
 

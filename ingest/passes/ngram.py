@@ -1,5 +1,6 @@
-"""What n-grams of other text predict at every position, counted and scored in SQL in a database in memory; documents that are predicted are never
-counted (Chen and Goodman 1998).
+"""Predictions at every position by n-grams counted in other text (Chen and Goodman 1998).
+
+SQL counts and scores the n-grams in an in-memory database. Documents to be predicted are never counted.
 """
 
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Ngram(PlannedPass):
-    """Pass that needs only the model's tokens. Documents of the corpus itself are left out of the counts, wherever else they occur."""
+    """Pass that needs only the model's tokenizer. A document of the predicted corpus is not counted, even if the other corpus contains it too."""
 
     name = "ngram"
     after = ("weights",)
@@ -30,9 +31,9 @@ class Ngram(PlannedPass):
 
     def check(self, request: "Request") -> None:
         if request.corpus is None:
-            raise AtlasError("--ngram-split and --ngram-corpus need --corpus: the text that is predicted")
+            raise AtlasError("--ngram-split and --ngram-corpus need --corpus, which names the text to predict")
         if (request.options["ngram_corpus"] or request.corpus) == "-":
-            raise AtlasError("--ngram-split: standard input can be read once; count in another text (--ngram-corpus FILE)")
+            raise AtlasError("--ngram-split: n-grams cannot be counted in standard input, which can be read only once; name another text (--ngram-corpus FILE)")
 
 
 PASS = Ngram()

@@ -1,5 +1,6 @@
-"""Linear probes of words' labels in each layer, beside control labels, an untrained model and what needs no state (Hewitt and Liang 2019); one shard
-a task and place.
+"""Linear probes of words' labels in each layer, compared with control labels, an untrained model and baselines without states (Hewitt and Liang 2019).
+
+One shard per task and place of the stream.
 """
 
 from typing import TYPE_CHECKING

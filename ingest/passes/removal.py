@@ -1,4 +1,4 @@
-"""Triggers read again without one token of their prefix (Geva et al. 2021, figure 3); one shard a layer."""
+"""Triggers read again without one token of their prefix (Geva et al. 2021, figure 3); one shard per layer."""
 
 import click
 

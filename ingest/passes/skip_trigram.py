@@ -1,5 +1,6 @@
-"""Skip-trigrams of a layer's heads: the tokens that look at each token, those that it promotes, and the largest products of both over all triples of frequent
-tokens (Elhage et al. 2021); one run a layer, one shard a head.
+"""Skip-trigrams of a layer's heads: the tokens that look at each token, the tokens that it promotes, and the largest triples (Elhage et al. 2021).
+
+The listed destinations and outs, and all tokens of the triples, are frequent in the atlas's text. One run per layer, one shard per head.
 """
 
 import click
@@ -8,7 +9,7 @@ from ingest.passes.base import PlannedPass
 
 
 class SkipTrigram(PlannedPass):
-    """Pass that reads from a text only how often it has each token: rare ones lead every list, since a model has not learned what follows them."""
+    """Pass that uses only the token counts of a text, to leave out rare tokens. The model has not learned what follows them, so they would lead every list."""
 
     name = "skip_trigram"
     after = ("sweep", "head_statistics")

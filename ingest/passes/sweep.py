@@ -1,5 +1,6 @@
-"""Every position but the first of each sequence counts: each key keeps its exact k largest and k smallest coefficients, moments and a histogram (Geva
-et al. 2021, section 3).
+"""Exact k largest and k smallest coefficients of each key over a corpus, with their moments and a histogram (Geva et al. 2021, section 3).
+
+The first positions of each sequence are read, but do not count (--skip-first).
 """
 
 from typing import TYPE_CHECKING
@@ -40,7 +41,10 @@ class Sweep(RecordingPass):
     def check(self, request: "Request") -> None:
         skip_first = request.options["skip_first"] or 0
         if skip_first >= request.context:
-            raise AtlasError(f"--skip-first {skip_first} leaves nothing of sequences of --context {request.context}; give less, or --triggers 0 for no sweep")
+            raise AtlasError(
+                f"--skip-first {skip_first} leaves out whole sequences of --context {request.context}; give a smaller --skip-first, "
+                "or --triggers 0 for no sweep"
+            )
 
 
 PASS = Sweep()

@@ -1,4 +1,4 @@
-"""How well a model of attention alone predicts with paths through none, one or more of its heads (Elhage et al. 2021); a model whose FFNs write is refused."""
+"""Loss of an attention-only model with paths through no head, one head or more (Elhage et al. 2021). A model whose FFNs write to the stream is refused."""
 
 from ingest.passes.base import PlannedPass, flag
 

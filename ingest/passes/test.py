@@ -1,4 +1,4 @@
-"""Tests of a suite: the role of each sentence, its regions, and how the model differs between the sentences that are compared; one shard a paradigm."""
+"""Tests of a suite: the role and regions of each sentence, and how neurons and predictions differ between compared sentences; one shard per paradigm."""
 
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ class Test(PlannedPass):
         whole = {"--cut": request.cut == "tokens", "--document-tokens": request.document_tokens is None, "--every": request.every == 1}
         whole["--max-documents"] = request.max_documents is None
         if cut := [name for name, is_whole in whole.items() if not is_whole]:
-            raise AtlasError(f"--suite: sentences of a test are read whole, and all of them; leave {cut[0]} out")
+            raise AtlasError(f"--suite: all sentences of a test are read, and each as a whole; leave {cut[0]} out")
 
 
 PASS = Test()

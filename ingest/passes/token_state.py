@@ -1,4 +1,4 @@
-"""The mean state of each frequent token in four layers, and how narrow the cone of states is in every layer (Ethayarajh 2019); one shard a corpus."""
+"""Mean state of each frequent token in up to four layers, and the anisotropy of states in every layer (Ethayarajh 2019); one shard per corpus."""
 
 from ingest.passes.base import PlannedPass, flag
 

@@ -1,4 +1,4 @@
-"""The rows of the input and output embedding as word vectors, and the tokens near each by centred cosine; shards of some thousand tokens of a space."""
+"""Rows of the input and output embedding as word vectors, and the nearest tokens of each by centred cosine; a shard has up to 8,192 tokens of one space."""
 
 from ingest.passes.base import PlannedPass, flag
 

@@ -1,5 +1,6 @@
-"""Everything about a sample of positions, chosen by a hash of seed, document and index, so that it does not depend on order (Geva et al. 2021,
-section 5, and 2022, sections 3 to 5).
+"""States, logit lens, coefficients and sub-updates at a sample of positions (Geva et al. 2021, section 5, and 2022, sections 3 to 5).
+
+The sample is drawn by a hash of seed, document and place in the document, so it does not depend on the order of the documents.
 """
 
 from typing import TYPE_CHECKING

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class TrainingCurve(PlannedPass):
-    """Pass that belongs to every ingest of such a model, as the weights do."""
+    """Pass that, like `weights`, is part of every ingest of a model that has such a file."""
 
     name = "training_curve"
     after = ("weights",)

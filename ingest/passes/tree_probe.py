@@ -1,5 +1,6 @@
-"""Structural probes of parse trees in each layer, beside a chain of neighbours and an untrained model (Hewitt and Manning 2019); one shard a place
-and target.
+"""Structural probes of parse trees in each layer, compared with a chain of neighbouring words and an untrained model (Hewitt and Manning 2019).
+
+One shard per place of the stream and target.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Norms and cosines of every neuron, what its value promotes and suppresses, its nearest values; one shard a layer."""
+"""Norms and cosines of every neuron, the tokens that its value promotes and suppresses, and its nearest values; one shard per layer."""
 
 from typing import TYPE_CHECKING
 

@@ -1,5 +1,6 @@
-"""Words with part of speech, relation, head and entity, by a pipeline of spaCy, from a CoNLL-U file or cut at white space, each with the token that
-ends it; one shard a span.
+"""Words of a corpus, each with the token that ends it and its labels: part of speech, relation, head and entity.
+
+Labels come from a spaCy pipeline or a CoNLL-U file; words that are only cut at white space have none. One shard per span.
 """
 
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Word(PlannedPass):
-    """Pass that labels a corpus from one source only: labels of two sources would be taken for more of the same."""
+    """Pass that labels a corpus from one source only: with two sources, every word would have two rows and be counted twice."""
 
     name = "word"
     after = ("weights",)
@@ -35,7 +36,7 @@ class Word(PlannedPass):
         from ingest.text.tagger import pipeline
 
         if request.corpus is None:
-            raise AtlasError("--words needs --corpus: the text whose words are labelled")
+            raise AtlasError("--words needs --corpus, which names the text whose words are labelled")
         if (name := tagger(request)) is not None:
             pipeline(name)
         elif is_file(request) and request.corpus != "-":

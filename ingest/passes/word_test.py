@@ -1,4 +1,4 @@
-"""Analogies that word vectors answer, and how they rank pairs of words beside people; the sets are those that gensim ships; one shard a space."""
+"""Analogies answered by word vectors, and word similarities compared with people's ratings, on data sets that gensim ships; one shard per space."""
 
 from typing import TYPE_CHECKING
 

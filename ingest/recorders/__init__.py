@@ -1,1 +1,1 @@
-"""Recorders turn activations into rows: `keys` for the sweep, `values` for the weights, `traces` for sampled positions."""
+"""Recorders turn activations into rows: `triggers` those of the sweep, `values` those of the weights, `traces` those of sampled positions, and so on."""

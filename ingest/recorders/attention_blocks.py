@@ -16,7 +16,7 @@ from ingest.recorders.attention_sums import N_OTHER, Places, first_moved_evenly,
 from ingest.recorders.value_norms import lengths, products
 
 ROWS = 128
-"""Destinations whose weights are in memory at once; the sources behind the last of them are left out."""
+"""Destinations whose attention weights are in memory at once. Sources after the last of these destinations are left out."""
 
 AT_ONCE = 2**21
 """Attention weights of several heads that are in memory at once; intermediate results take a few times as many numbers."""
@@ -26,9 +26,9 @@ TOKENS = 4096
 
 
 def n_bytes(model: Model, context: int) -> int:
-    """Estimate the bytes that head statistics take beside a forward pass over sequences of `context` tokens; for texts, an upper bound.
+    """Estimate the bytes that head statistics take beside a forward pass over sequences of `context` tokens. Shorter sequences take less.
 
-    They are for weights and what is computed from them, queries, keys and values by head, sums at each distance, and which tokens are equal.
+    These are the bytes of attention weights and intermediate results, queries, keys and values by head, sums at each distance, and the matrix of equal tokens.
     """
     weights, vectors = max(AT_ONCE, ROWS * context), max(TOKENS, context) * model.n_heads * model.d_head
     return 4 * (7 * weights + 8 * vectors) + 8 * model.n_layers * model.n_heads * context + 3 * context**2
@@ -51,7 +51,7 @@ def layer_sums(model: Model, layer: int, record: LayerRecord, batch: tuple[Place
 
 
 def add_sequence(found: Tensor, model: Model, layer: int, q: Tensor, k: Tensor, moved: Tensor, there: Places) -> None:
-    """Add the sums of one sequence. q, k: [n_heads, seq, d_head], padding behind the sequence; moved: [n_heads, seq]."""
+    """Add the sums of one sequence to `found`. q, k: [n_heads, seq, d_head], with padding at the end; moved: ‖W_O·v‖ of each source, [n_heads, seq]."""
     for heads, first, end in blocks(len(q), there.n):
         destinations = torch.arange(first, end, device=q.device)
         scores = attention_scores(model, layer, q[heads, None, first:end], k[heads, None, :end], destinations, heads)[:, 0]
@@ -59,7 +59,7 @@ def add_sequence(found: Tensor, model: Model, layer: int, q: Tensor, k: Tensor, 
 
 
 def blocks(n_heads: int, n: int) -> Iterator[tuple[slice, int, int]]:
-    """Yield blocks of a sequence's heads and destinations: the heads, the first destination and the end. Index 0, which sees only itself, is no destination."""
+    """Yield a sequence's blocks of heads and destinations: the heads, the first destination and the end. Index 0 sees only itself, and is no destination."""
     for first in range(1, n, ROWS):
         end = min(first + ROWS, n)
         step = max(1, AT_ONCE // ((end - first) * end))

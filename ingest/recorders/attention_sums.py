@@ -1,7 +1,8 @@
 """Sums of attention over the destinations of a text: every token but the first of its sequence (Elhage et al. 2021; Olsson et al. 2022).
 
-They stand beside the sums of uniform attention, equal on all positions that a destination sees within its layer's window. Summed are the weight at each
-distance, on index 0, on earlier copies of the destination's token and on the tokens after such copies, and the entropy in nats.
+There are sums of the weight at each distance, on index 0, on earlier copies of the destination's token and on the tokens after such copies, of the entropy in
+nats, and of the share of index 0 in what all sources move. Each sum is compared with that of uniform attention: equal weights on all positions that a
+destination sees within its layer's window.
 """
 
 import math
@@ -12,15 +13,17 @@ import torch
 from torch import Tensor
 
 TINY = 1e-30
-"""Replacement for the total that all sources move, if they move nothing."""
+"""Lower limit of the total that all sources move, by which shares are divided: the total is 0 if no source moves anything."""
 
 N_OTHER = 5
-"""Columns of sums before those of the distances 0, 1, …: first, duplicate, induction, entropy, first_moved."""
+"""Number of columns of sums before those of the distances 0, 1, …: first, duplicate, induction, entropy, first_moved."""
 
 
 class Places(NamedTuple):
-    """Pairs of equal tokens in one sequence. n: its number of tokens. destinations, sources: the later and the earlier token of each pair, [n_pairs] int64.
-    Induction looks at the token after a source, which is at most the destination itself.
+    """Pairs of equal tokens in one sequence.
+
+    n: number of tokens of the sequence. destinations, sources: indices of the later and the earlier token of each pair, [n_pairs] int64.
+    Induction looks at the token after a source, which may be the destination itself.
     """
 
     n: int
@@ -45,8 +48,8 @@ def places(token_ids: np.ndarray) -> Places:
 def sum_attention(scores: Tensor, lengths: Tensor, first: int, there: Places) -> Tensor:
     """Sum the attention of each head over some destinations of a sequence: [heads, N_OTHER + seq] float64.
 
-    scores: of the destinations from `first` on over all sources up to the last of them, [heads, n, seq], a large negative number where they may not look;
-    lengths: ‖W_O·v‖ of these sources, [heads, seq]. Where nothing moves anything the share of index 0 is 0.
+    scores: attention scores of the destinations from `first` on, over all sources up to the last destination, [heads, n, seq]; a large negative number where
+    a destination may not look. lengths: ‖W_O·v‖ of these sources, [heads, seq]. If no source moves anything, the share of index 0 is 0.
     """
     seq = scores.shape[-1]
     logs = scores.log_softmax(-1)
@@ -60,7 +63,10 @@ def sum_attention(scores: Tensor, lengths: Tensor, first: int, there: Places) ->
 
 
 def first_moved_evenly(lengths: Tensor, window: int | None) -> Tensor:
-    """Sum the shares of index 0 for equal weights: [heads] float64. lengths: of a whole sequence, [heads, n]; window: as in `uniform_sums`."""
+    """Sum, over the destinations of a sequence, the share of index 0 in what all sources move under uniform attention: [heads] float64.
+
+    lengths: ‖W_O·v‖ of each source of the sequence, [heads, n]. window: as in `uniform_sums`.
+    """
     # a destination behind the window does not see index 0; the others see all before them
     seen = lengths.cumsum(-1, dtype=torch.float64)[:, 1:window]
     return (lengths[:, :1] / seen.clamp_min(TINY)).sum(-1)
@@ -69,8 +75,8 @@ def first_moved_evenly(lengths: Tensor, window: int | None) -> Tensor:
 def by_distance(flat: Tensor, seq: int, first: int) -> Tensor:
     """Sum the weights at each distance for the destinations from `first` to seq - 1: [heads, n·seq], 0 above the diagonal, to [heads, seq] float64.
 
-    In rows of seq + 1 numbers each diagonal is a column: first those of the distances `first`, …, 0, last those of seq - 1, …, first + 1. The weights are not
-    copied.
+    Viewed in rows of seq + 1 numbers, each diagonal of the weights is a column, so nothing need be copied. The first columns have the distances `first`, …, 0,
+    and the last columns seq - 1, …, first + 1.
     """
     width, n_rows = seq + 1, flat.shape[1] // (seq + 1)
     sums = flat[:, : n_rows * width].unflatten(1, (n_rows, width)).sum(1, dtype=torch.float64)
@@ -102,16 +108,16 @@ def uniform_sums(there: Places, window: int | None, seq: int) -> np.ndarray:
 
 
 def bin_of(distance: np.ndarray) -> np.ndarray:
-    """Find the bin of each distance, of 0, 1, 2, 3-4, 5-8, …: bin b ends with the distance 2^(b - 1)."""
+    """Find the bin of each distance. The bins are 0, 1, 2, 3-4, 5-8, …: bin b, from 1 on, ends with the distance 2^(b - 1)."""
     return np.where(distance == 0, 0, 1 + np.ceil(np.log2(np.maximum(distance, 1)))).astype(np.int16)
 
 
 def n_bins(context: int) -> int:
-    """Count the bins of the distances in sequences of so many tokens."""
+    """Count the bins of the distances in sequences of `context` tokens."""
     return 1 if context < 2 else 2 + math.ceil(math.log2(context - 1))
 
 
 def in_bins(distances: np.ndarray, n: int) -> np.ndarray:
-    """Add up the sums at each distance, [..., seq], to sums in each bin, [..., n]."""
+    """Add up sums by distance, [..., seq], into sums by bin, [..., n]."""
     bins = bin_of(np.arange(distances.shape[-1]))
     return np.stack([distances[..., bins == b].sum(-1) for b in range(n)], -1)

@@ -1,6 +1,7 @@
-"""The logits of sampled positions as sums of what each part of the model wrote (Elhage et al. 2021: direct logit attribution).
+"""Logits of sampled positions, as sums over what each part of the model wrote (Elhage et al. 2021: direct logit attribution).
 
-logit of w = Σ over parts z of û_w·z/s + constant, exact with the final norm's scale s and the patterns held. All arithmetic here is float32 at least.
+The logit of w is a constant plus Σ û_w·z/s over the parts z. This is exact if the final norm's scale s and the attention patterns are held fixed. All
+arithmetic here is in float32 or float64.
 """
 
 from collections.abc import Sequence
@@ -21,15 +22,15 @@ from ingest.recorders.traces import Rows
 from schema.terms import TARGETS
 
 N_NEURONS = 50
-"""Neurons kept of each position, largest by what they add to the final prediction's logit, of either sign."""
+"""Neurons stored for each position: those that add most to the final prediction's logit or take most from it."""
 
 TINY = 1e-30
-"""Replacement for the squared length of a stream of zeros, from which nothing is erased."""
+"""Lower limit of the squared length of the stream, by which erased shares are divided: nothing is erased from a stream of zeros."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """n sampled positions of one forward pass, all [n] int64; next_token_ids: -1 where the document ends."""
+    """The n sampled positions of one forward pass; all fields are [n] int64. next_token_ids: -1 where the document ends."""
 
     position_ids: np.ndarray
     indices: np.ndarray
@@ -51,7 +52,10 @@ class Readers:
 
 
 def readers(model: Model, last: Tensor, following: Tensor, mean: tuple[Tensor, Tensor]) -> Readers:
-    """Build the readers for the model's prediction at each last state [n, d_model] and for the tokens that follow [n]. mean: of the vocabulary."""
+    """Build the readers of two targets for each position: the model's prediction from the last state [n, d_model], and the token that follows, [n].
+
+    mean: reader and constant of the vocabulary's mean.
+    """
     words, scale = torch.stack([model.lens(last).argmax(-1), following], 1), model.final_scale(last)
     by_part = torch.cat([model.logit_readers(words), mean[0].expand(len(words), 1, -1)], 1)
     constant = torch.cat([constants(model, words), mean[1].expand(len(words), 1)], 1)
@@ -61,7 +65,7 @@ def readers(model: Model, last: Tensor, following: Tensor, mean: tuple[Tensor, T
 def attribution_tables(
     model: Model, layers: Sequence[LayerRecord], sources: Sequence[Sources], places: Places, run_id: int, mean: tuple[Tensor, Tensor]
 ) -> dict[str, pa.Table]:
-    """Build all rows of n positions from the forward pass's record of every layer."""
+    """Build all rows of n positions from the forward pass's record and the sources of every layer. mean: as in `readers`."""
     rows, last = Rows(), layers[-1]["resid_post"]
     following, indices, token_ids = (torch.from_numpy(x).to(last.device) for x in (np.maximum(places.next_token_ids, 0), places.indices, places.token_ids))
     read = readers(model, last, following, mean)
@@ -87,9 +91,9 @@ def attribution_tables(
 
 
 def add_parts(rows: Rows, places: Places, kind: str, layer: int | None, vectors: Tensor, before: Tensor | None, read: Readers) -> Tensor:
-    """Add parts [n, m, d_model] of one kind as rows; returns what they add to each logit, [n, targets + 1] float64.
+    """Add rows for m parts of one kind, and return what these parts together add to each logit, [n, targets + 1] float64.
 
-    before: the stream that they are added to.
+    vectors: what the parts write, [n, m, d_model]. before: the stream that they are added to, [n, d_model]; None for embeddings.
     """
     found = torch.einsum("nmd,nwd->wnm", vectors, read.by_part)
     erased = None if before is None else -torch.einsum("nmd,nd->nm", vectors, before) / before.square().sum(-1, keepdim=True).clamp_min(TINY)
@@ -127,13 +131,13 @@ def neuron_scores(model: Model, layer: int, record: LayerRecord, read: Readers) 
 
 
 def select_neurons(scores: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-    """Select the N_NEURONS of a layer that add most to the prediction's logit, of either sign: (layer, neuron) [n, k, 2], their scores [n, k, targets]."""
+    """Select the N_NEURONS of a layer with the largest |score| for the prediction: (layer, neuron), [n, k, 2], and their scores, [n, k, targets]."""
     _, chosen = top_k(scores[:, 0].abs(), N_NEURONS)
     return torch.stack([torch.full_like(chosen, layer), chosen], -1), scores.movedim(1, 2).gather(1, chosen[..., None].expand(-1, -1, len(TARGETS)))
 
 
 def add_neurons(rows: Rows, places: Places, best: list[tuple[Tensor, Tensor]]) -> None:
-    """Add rows of `neuron_contribution`. best: of each layer; ties go to the lowest layer and neuron."""
+    """Add rows of `neuron_contribution`. best: the neurons of each layer, as from `select_neurons`; ties go to the lowest layer and neuron."""
     address, scores = (torch.cat(part, 1) for part in zip(*best, strict=True))
     _, chosen = top_k(scores[..., 0].abs(), N_NEURONS)
     n, k = chosen.shape
@@ -152,7 +156,7 @@ def add_neurons(rows: Rows, places: Places, best: list[tuple[Tensor, Tensor]]) -
 def add_attribution(
     rows: Rows, model: Model, places: Places, read: Readers, last: Tensor, total: Tensor, up: Tensor, down: Tensor, run_id: int
 ) -> None:  # fmt: skip
-    """Add rows of `attribution`, one per target; none for the next token where the document ends."""
+    """Add rows of `attribution`: one per position and target, but none for the next token where the document ends."""
     own, cap = logits(model, last, read.token_ids), model.logit_softcap
     capped = own if cap is None else cap * torch.tanh(own / cap)
     slope = torch.ones_like(own) if cap is None else 1 - (capped / cap).square()
@@ -174,7 +178,7 @@ def add_attribution(
 
 
 def add_sources(rows: Rows, model: Model, layer: int, found: Sources, places: Places, read: Readers, attn_scale: Tensor) -> None:
-    """Add rows of `attention`, the sources kept of one layer's heads, and of `head_activity`, totals over all sources."""
+    """Add rows of `attention`, for the stored sources of one layer's heads, and of `head_activity`, for totals over all sources."""
     by_head = torch.einsum("nd,hde->nhe", read.by_part[:, 0], writers(model, layer)) * attn_scale[:, None, None]
     n, n_heads, _ = by_head.shape
     heads = np.tile(np.arange(n_heads, dtype=np.int16), n)

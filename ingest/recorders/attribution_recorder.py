@@ -1,4 +1,4 @@
-"""Predictions as sums and rows of attention, recorded while the sampled positions are read."""
+"""Attributions of predictions, and the sources that heads look at, recorded while the sampled positions are read."""
 
 from dataclasses import replace
 from functools import partial
@@ -22,9 +22,9 @@ from schema.terms import PARTS, TARGETS
 
 
 class AttributionRecorder(ResumableRecorder):
-    """Takes each forward pass apart as soon as its last layer is there, so that no state is held from one to the next.
+    """Recorder of attributions. It computes those of a forward pass as soon as the last layer is recorded, and then drops the states.
 
-    mean: the vocabulary's mean reader and constant.
+    mean: reader and constant of the vocabulary's mean.
     """
 
     sites = frozenset(("resid_pre", "resid_mid", "ffn_out", "resid_post", "coefficient", "ffn_scale", "gathered", "attn_scale", "context"))
@@ -96,7 +96,7 @@ class Attribution(Work):
         return {table: n * len(sample.seen.sample) for table, n in at_position.items()}
 
     def seconds(self, sample: CostSample) -> float:
-        """Estimate what the sample adds to the forward passes, timed on one with a sampled position at the end of each of its sequences."""
+        """Estimate the seconds that recording adds to the forward passes. One batch is timed, with a sampled position at the end of each sequence."""
         if sample.seen is None:
             return 0.0
         batch = sample.batch

@@ -1,4 +1,4 @@
-"""Recorders of forward passes: several may share one pass, each with the sites that it wants."""
+"""Interfaces of recorders of forward passes. Several recorders may share one forward pass, and each names the sites that it wants."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from ingest.workers.worker import Progress, Tables, Worker
 
 @dataclass(frozen=True)
 class Batch:
-    """Sequences that a forward pass reads, and the rows that a recorder gets of every state: all, padding included, or those at its sampled positions.
+    """Sequences of a forward pass, and the rows of each state that a recorder gets: all rows, padding included, or those at its sampled positions.
 
-    position_ids: of each row, -1 for padding. indices: its index in its sequence. next_token_ids: the corpus token that follows, -1 if there is none. All
-    [rows].
+    The arrays are [rows]. position_ids: -1 for padding. indices: index of each row in its sequence. next_token_ids: the corpus token that follows, -1 if
+    none does.
     """
 
     sequences: tuple[Sequence, ...]
@@ -26,37 +26,39 @@ class Batch:
     next_token_ids: np.ndarray
 
     def select_rows(self, rows: np.ndarray) -> "Batch":
-        """Select these rows alone, and the sequences that they are in."""
+        """Select some of the rows, and the sequences that contain them."""
         first = np.unique(self.position_ids[rows] - self.indices[rows])
         sequences = tuple(s for s in self.sequences if s.first_position_id in first)
         return Batch(sequences, self.position_ids[rows], self.indices[rows], self.next_token_ids[rows])
 
 
 class ForwardRecorder(Protocol):
-    """Recorder of forward passes. Its records have the rows of the batch: [rows, width], float32 if they are of sampled positions. Attention weights come
-    whole, [batch, n_heads, seq, seq], or as [rows, n_heads, seq] float32 of sampled positions. The context and the outputs of projections have the batch's
-    sequences whole: [sequences, longest, …].
+    """Recorder of forward passes.
 
-    If memory runs out within a forward pass, the batch comes again in parts: the recorder forgets what it took of the unfinished pass, or leaves it out of the
-    parts.
+    The states that it gets are [rows, width], with the rows of the batch. Attention weights are [batch, n_heads, seq, seq] or, for sampled positions,
+    [rows, n_heads, seq]. All that is recorded at sampled positions is float32. The context and the outputs of projections cover the batch's whole sequences:
+    [sequences, longest, …].
+
+    If memory runs out within a forward pass, the batch comes again in parts. The recorder must forget what it took from the unfinished pass, or skip that in
+    the parts.
     """
 
     @property
     def sites(self) -> frozenset[str]:
-        """Which of RECORDED, ATTENDED and PROJECTED it wants, and PATTERN (ingest/model/hooks.py)."""
+        """Names of what the recorder wants from each layer, among RECORDED, ATTENDED, KEY, PROJECTED and PATTERN (ingest/model/hooks.py)."""
 
     def begin(self, batch: Batch) -> None:
-        """Note that a forward pass over this batch begins."""
+        """Prepare for a forward pass over this batch."""
 
     def take(self, layer: int, record: LayerRecord) -> None:
-        """Take what is wanted of a layer; called layer by layer, as soon as all of it has been computed."""
+        """Take a layer's record. Called for one layer after the other, as soon as everything wanted from the layer has been computed."""
 
 
 class Recorder(ForwardRecorder, Resumable, Protocol):
-    """Records one shard."""
+    """Recorder of one shard."""
 
     def tables(self, progress: Progress) -> Tables:
-        """Build the tables that the shard holds beside its texts, once all of it was read. progress: called with shares of what is left to compute."""
+        """Build the shard's tables, except those of its texts, once it has been read. progress: called with shares of the remaining computation."""
 
 
 class ResumableRecorder:
@@ -73,12 +75,15 @@ class ResumableRecorder:
 
 
 Make = Callable[[Worker], Recorder]
-"""Makes the recorder of a shard, at the worker. It is pickled on its way there."""
+"""Function that makes the recorder of a shard. It is pickled and sent to the worker that calls it."""
 
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """Request of one run to a reading. make: makes its recorder; sample: position_ids to record, ascending, None for all; settings: the run's, as JSON."""
+    """What one run wants recorded while texts are read.
+
+    make: makes the run's recorder. sample: position_ids to record, ascending; None for all. settings: the run's settings, as JSON.
+    """
 
     run_id: int
     make: Make

@@ -1,4 +1,4 @@
-"""What the weights tell of circuits: of every head, and of neurons that read each other. One shard a layer."""
+"""Circuits computed from the weights: those of every head, and those of neurons that read what other neurons write. One shard per layer."""
 
 from collections.abc import Iterable
 
@@ -23,13 +23,13 @@ from ingest.workers.worker import Progress, Tables, Worker
 from schema.terms import COMPOSITIONS, HEAD_CIRCUITS, HEAD_SIDES, HEAD_SPECTRA, TAILS
 
 N_SOURCES = 500
-"""Tokens over which head.own_first_share is taken."""
+"""Number of tokens over which head.own_first_share is computed."""
 
 LARGEST = 2**31 - 1
-"""Largest number that an INTEGER column holds; a wider window sees as much."""
+"""Largest number that an INTEGER column can hold. A wider window is stored as this number."""
 
 MAPPED = 1 << 22
-"""Bytes from which an array is mapped: in a model of 1B parameters most arrays have 8 to 33 MB, and would leave holes in the heap between a layer's rows."""
+"""Bytes from which an array is mapped outside the heap. In a model of 1B parameters most arrays have 8 to 33 MB, and would leave holes in the heap."""
 
 
 class Circuit(Work):
@@ -39,7 +39,7 @@ class Circuit(Work):
         begun = settings_of(basis.con, "circuit")
         if begun is None or are_named(distance_settings(basis.con, basis.model, basis.request.context), begun):
             return None
-        return "note: the atlas has circuits already, of the distances that their run names in its settings; for those of this ingest ingest into a new file"
+        return "note: the atlas already has circuits with other distances (see the settings of their run); for those of this ingest, ingest into a new file"
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
         # a run that goes on has the distances that it began with

@@ -24,10 +24,10 @@ from ingest.workers.worker import Progress, Tables, Worker, report_shares
 from schema.terms import CLUSTER_SPACES
 
 LARGEST_BLOCK = 15_000
-"""Values clustered at once: the distances of so many take 0.9 GB, and their linkage as much again."""
+"""Most values that are clustered at once. Their distances take 0.9 GB, and their linkage as much again."""
 
 PAPER_SHARE = 10_000 / 65_536
-"""Clusters a value in the paper: ten thousand for the 16 layers of 4,096 values."""
+"""Clusters per value in the paper: 10,000 clusters for 16 layers of 4,096 values."""
 
 ROWS = 1024
 """Rows of E, or of distances, that are held at once in double precision."""
@@ -75,7 +75,7 @@ def scores_root(embedding: Tensor) -> np.ndarray:
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
-    """Divide each row by its length; a row of zeros stays, and lies at distance 1 from every other."""
+    """Divide each row by its length. A row of zeros stays as it is, at distance 1 from every other row."""
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0)
 
@@ -95,7 +95,10 @@ def clusters(units: np.ndarray, n: int, blocks: int, seed: int, progress: Callab
 
 
 def split_members(units: np.ndarray, members: np.ndarray, blocks: int, seed: int) -> list[np.ndarray]:
-    """Split `members` into `blocks` blocks: 2-means halves their vectors, and each half again, at the median so that no block is larger than another."""
+    """Split `members` into `blocks` blocks by halving them again and again.
+
+    A halving orders the members along the line between two centres of 2-means, and cuts at the median, so that blocks are equally large.
+    """
     if blocks == 1:
         return [members]
     with warnings.catch_warnings(action="ignore"):  # of vectors that are all one, which the median divides nonetheless
@@ -106,7 +109,7 @@ def split_members(units: np.ndarray, members: np.ndarray, blocks: int, seed: int
 
 
 def complete_linkage(units: np.ndarray, n: int) -> np.ndarray:
-    """Label the vectors with n clusters, [n_vectors]: the two whose furthest members are nearest are merged, until n are left."""
+    """Label each vector with its cluster, [n_vectors]. The two clusters whose furthest members are nearest are merged, until n clusters are left."""
     merges = linkage(distances(units), "complete")[: len(units) - n, :2].astype(np.int64) if len(units) > 1 else np.empty((0, 2), np.int64)
     made = np.repeat(np.arange(len(units), len(units) + len(merges)), 2)
     size = len(units) + len(merges)
@@ -134,7 +137,7 @@ def in_order(labels: np.ndarray) -> np.ndarray:
 
 
 LINKED = 1024
-"""Values that a dry run clusters."""
+"""Number of values that a dry run clusters."""
 
 
 class ValueCluster(Work):
@@ -161,7 +164,7 @@ class ValueCluster(Work):
 
 
 def compute(worker: Worker, progress: Progress, *, seed: int, cost: float, is_there: bool) -> Tables:
-    """Cluster the values; return no rows if the atlas has the clusters already, since they depend on the model alone."""
+    """Cluster the values. Return no rows if the atlas already has clusters, since `value_cluster` holds one clustering of the model."""
     if is_there:
         progress(cost)
         return {}

@@ -1,7 +1,8 @@
-"""Head composition: how much of what a head reads an earlier layer's head writes, for every pair, by Frobenius norms and without d_model × d_model matrices.
+"""Head composition: for every two heads of different layers, how much of what the later head reads was written by the earlier one.
 
-Source: Elhage et al. 2021, composition, as its erratum of 2023 corrects it: the norm is that of W_Qᵀ·W_K·W_O·W_V itself, not of a cyclic shift of its factors,
-which has the same eigenvalues and another norm.
+It is a ratio of Frobenius norms, computed without d_model × d_model matrices.
+Source: Elhage et al. 2021, composition, as its erratum of 2023 corrects it: the norm is that of W_Qᵀ·W_K·W_O·W_V itself. A cyclic shift of its factors has the
+same eigenvalues, but another norm.
 """
 
 import numpy as np
@@ -18,24 +19,24 @@ from ingest.recorders.spectra import eigenvalues, ratio
 from schema.terms import COMPOSITIONS
 
 N_MATCHED = 32
-"""Earlier heads of each reader through which its matching is computed: those that it composes with most."""
+"""Number of earlier heads through which the matching of each reader is computed: those with the largest K-composition."""
 
 
 def root(factor: Tensor) -> Tensor:
-    """Compute R with ‖factor·x‖ = ‖R·x‖ for every x: factors [..., d_model, d_head] to [..., d_head, d_head], float32 from float64."""
+    """Compute R with ‖factor·x‖ = ‖R·x‖ for every x: factors [..., d_model, d_head] to [..., d_head, d_head]. Computed in float64, returned as float32."""
     return torch.linalg.qr(factor.double(), mode="r").R.float()
 
 
 def readings(heads: FoldedHeads, w_q: Tensor, w_k: Tensor) -> dict[str, Tensor]:
-    """Build factors that stand for each head's circuits as they read the stream, [n_heads, d_head, d_model]: their products have the same norms.
+    """Build a factor for what each head's keys, queries and values read from the stream, [n_heads, d_head, d_model] each.
 
-    w_q, w_k: rotated or not.
+    The product of a factor with a matrix has the same norm as that of the head's whole circuit with it. w_q, w_k: rotated or not.
     """
     return {"k": root(heads.w_q.mT) @ w_k, "q": root(heads.w_k.mT) @ w_q, "v": root(heads.w_o) @ heads.w_v}
 
 
 def ov_write_factor(heads: FoldedHeads) -> Tensor:
-    """Build a factor that stands for W_OV as it writes to the stream, [n_heads, d_model, d_head]: its products have the same norms."""
+    """Build a factor for what W_OV writes to the stream, [n_heads, d_model, d_head]: a matrix times it has the same norm as the matrix times W_OV."""
     return heads.w_o @ root(heads.w_v.mT).mT
 
 
@@ -45,7 +46,7 @@ def squares(x: Tensor) -> Tensor:
 
 
 def scores(reading: Tensor, written: Tensor) -> np.ndarray:
-    """Compute ‖reading·written‖ / (‖reading‖·‖written‖) of every two heads, [n_heads, n_heads] float32, reader before writer; 0 where one of them is 0."""
+    """Compute ‖reading·written‖ / (‖reading‖·‖written‖) of each reader and writer, [n_heads (reader), n_heads (writer)] float32; 0 if a norm is 0."""
     product = (reading.flatten(0, 1) @ written.movedim(1, 0).flatten(1)).view(*reading.shape[:2], *written.shape[::2])
     scale = (squares(reading)[:, None] * squares(written)).sqrt()
     found = product.double().square().sum((1, 3)).sqrt() / scale.clamp_min(torch.finfo(torch.float64).tiny)
@@ -53,7 +54,7 @@ def scores(reading: Tensor, written: Tensor) -> np.ndarray:
 
 
 def averaged_readings(model: Model, layer: int, heads: FoldedHeads, distances: Distances | None) -> dict[str, Tensor]:
-    """Build the readings of a layer's heads with RoPE averaged over distances; none without RoPE, nor of v, which does not turn."""
+    """Build the readings of a layer's keys and queries with RoPE averaged over distances; none without RoPE. Values have none, since RoPE leaves them alone."""
     rotary, turn = model.architecture.attention.rotary, averaged_rotation(model, layer, distances)
     if rotary is None or turn is None:
         return {}
@@ -65,7 +66,10 @@ def averaged_readings(model: Model, layer: int, heads: FoldedHeads, distances: D
 
 
 def composition_scores(model: Model, layer: int, distances: Distances | None) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Score a layer's heads by kind, each [n_heads, layer, n_heads]: reader, layer and head of the writer; and the same with RoPE averaged."""
+    """Compute the composition scores of a layer's heads by kind, first without a rotation, then with RoPE averaged.
+
+    Each array is [n_heads, layer, n_heads]: the reader, the writer's layer and the writer.
+    """
     heads = folded_heads(model, layer)
     both = readings(heads, heads.w_q, heads.w_k), averaged_readings(model, layer, heads, distances)
     found: tuple[dict[str, list[np.ndarray]], ...] = tuple({kind: [] for kind in read} for read in both)
@@ -92,14 +96,14 @@ def matching_through_heads(model: Model, layer: int, states: TokenStates, chosen
 
 
 def strongest(found: np.ndarray, n: int) -> np.ndarray:
-    """Mark the writers that are among the n largest scores of each reader: [n_heads, layer, n_heads] of booleans."""
+    """Mark, for each reader, the writers with the n largest scores: [n_heads, layer, n_heads] bool."""
     flat = found.reshape(len(found), -1)
     place = np.argsort(np.argsort(-flat, axis=1, kind="stable"), axis=1)
     return (place < n).reshape(found.shape)
 
 
 def composition_rows(model: Model, layer: int, states: TokenStates, distances: Distances | None) -> pa.Table:
-    """Compute the rows of `composition` into one layer; none into the first."""
+    """Compute the rows of `composition` whose readers are in one layer. The first layer has none."""
     if layer == 0:
         return EMPTY
     plain, averaged = composition_scores(model, layer, distances)

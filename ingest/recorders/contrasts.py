@@ -1,4 +1,4 @@
-"""Differences between two sentences of a test in one model: every neuron's sub-update, and the prediction after the last token, where they are compared."""
+"""Differences between two sentences of a test, at the position where they are compared: in every neuron's sub-update, and in the prediction."""
 
 from collections.abc import Iterator
 from math import log
@@ -14,7 +14,10 @@ from ingest.recorders.base import Batch
 
 
 class SignedNorms:
-    """m_i·‖v_i‖ of every neuron at sampled positions, with the scale of a norm behind the FFN. found: position_id → [n_layers, d_ffn] float32."""
+    """Recorder of m_i·‖v_i‖ of every neuron at sampled positions, times the scale of the norm after the FFN, if there is one.
+
+    found: position_id → [n_layers, d_ffn] float32.
+    """
 
     sites = frozenset({"coefficient", "ffn_scale"})
 
@@ -35,7 +38,7 @@ class SignedNorms:
 
 
 class LastPredictions:
-    """Log-probabilities of all tokens behind sampled positions. found: position_id → [d_vocab] float64."""
+    """Recorder of the log-probability of every token after sampled positions. found: position_id → [d_vocab] float64."""
 
     sites = frozenset({"resid_post"})
 
@@ -54,7 +57,7 @@ class LastPredictions:
 
 
 class Contrast:
-    """Statistics over pairs of each neuron's difference: mean, standard deviation and mean absolute value; sums in float64, [n_layers, d_ffn] each."""
+    """Mean, standard deviation and mean absolute value of each neuron's difference, over pairs of sentences. The sums are [n_layers, d_ffn] float64."""
 
     def __init__(self, n_layers: int, d_ffn: int) -> None:
         self.n, self.total, self.square, self.size = 0, *(np.zeros((n_layers, d_ffn)) for _ in range(3))

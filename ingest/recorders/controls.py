@@ -23,7 +23,7 @@ from ingest.workers.worker import Progress, Tables, Worker
 
 
 def next_token_rows(model: Model, layer: int, corpus_id: int, neurons: np.ndarray, token_ids: np.ndarray) -> pa.Table:
-    """Compute the rows of `next_token_rank`: each neuron's own token in softmax(E·value), raw projection. neurons, token_ids: [n]."""
+    """Compute the rows of `next_token_rank`: rank and probability of one token per neuron in softmax(E·value). neurons, token_ids: [n]."""
     values, tokens = model.values(layer), torch.from_numpy(token_ids.astype(np.int64)).to(model.device)
     ranks, probs = [np.empty(0, np.int32)], [np.empty(0, np.float32)]
     for start in range(0, len(neurons), CHUNK):
@@ -45,14 +45,14 @@ def next_token_rows(model: Model, layer: int, corpus_id: int, neurons: np.ndarra
 
 
 def random_vectors(values: Tensor, layer: int, seed: int, n: int) -> Tensor:
-    """Draw n vectors [n, d_model] whose every dimension is normal with the mean and the population standard deviation of the layer's values."""
+    """Draw n vectors [n, d_model]: each dimension is normal, with its mean and population standard deviation over the layer's values."""
     generator = np.random.default_rng([seed % 2**64, layer])
     normal = torch.from_numpy(generator.standard_normal((n, values.shape[1]))).to(values)
     return values.mean(0) + values.std(0, correction=0) * normal
 
 
 def control_rows(model: Model, layer: int, control: str, items: np.ndarray, vectors: Tensor) -> pa.Table:
-    """Build the rows of `control_token`: the N_TOKENS tokens with the largest raw scores of each vector [n, d_model], numbered by items [n]."""
+    """Build the rows of `control_token`: the N_TOKENS tokens with the largest raw scores of each vector [n, d_model]. items: number of each vector, [n]."""
     scores, tokens = top_k(model.unembed(vectors), N_TOKENS)
     n, k = tokens.shape
     return pa.table(
@@ -68,14 +68,14 @@ def control_rows(model: Model, layer: int, control: str, items: np.ndarray, vect
 
 
 N_ITEMS = 10
-"""Random vectors, and updates, of each layer."""
+"""Number of random vectors per layer, and the most FFN updates per layer."""
 
 
 class ControlToken(Work):
     """Plans and costs of the pass `control_token`."""
 
     def note(self, basis: Basis) -> str | None:
-        return None if len(update_positions(basis.con, 0)) else "note: no FFN updates in control_token: nothing is traced (--trace); ask again when it is"
+        return None if len(update_positions(basis.con, 0)) else "note: no FFN updates in control_token: no position is traced; ingest again with --trace"
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
         seed, n_updates = basis.request.seed, min(N_ITEMS, len(update_positions(basis.con, 0)))
@@ -96,8 +96,9 @@ class ControlToken(Work):
 
 
 def missing_controls(con: duckdb.DuckDBPyConnection, layer: int, seed: int, n_updates: int) -> dict[str, object]:
-    """Find the controls that the atlas lacks of a layer and can have: whether it has random vectors; position_ids [n] and vectors [n, d_model] of updates
-    (ffn_out).
+    """Find a layer's controls that the atlas lacks.
+
+    Returns whether the atlas already has the random vectors, and position_ids [n] and vectors [n, d_model] of the FFN updates (ffn_out) to add.
     """
     there = {c for (c,) in con.execute("SELECT DISTINCT control FROM control_token WHERE layer = ?", [layer]).fetchall()}
     chosen = select_by_hash(seed, layer, update_positions(con, layer), 0 if "ffn_update" in there else n_updates)

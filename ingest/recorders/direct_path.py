@@ -101,9 +101,9 @@ class DirectPath(Work):
         if basis.text is None:
             return None
         if not known_k(basis):
-            return "note: no direct_path of this corpus: it has no finished sweep (--triggers); ask again when it has"
+            return "note: no direct_path of this corpus: it has no finished sweep; ingest again with a sweep (--triggers)"
         has_bigrams = len(bigrams(basis.con, basis.text.corpus_id).counts)
-        return None if has_bigrams else "note: no direct_path of this corpus: none of its tokens is followed by another"
+        return None if has_bigrams else "note: no direct_path of this corpus: it has no token that is followed by another"
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
         settings, parts = basis.request.weights_settings(), split_tokens(np.arange(n_tokens(basis.model)))

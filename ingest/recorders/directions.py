@@ -20,7 +20,7 @@ from schema.terms import HEAD_CIRCUITS, TAILS
 
 N_DIRECTIONS = 8
 ROUNDING = 1e-6
-"""Share of the largest singular value below which a value counts as 0, since weights are float32. A norm that centres queries leaves one such value."""
+"""Singular values below this share of the largest count as 0, since weights are float32. A norm that centres queries makes one singular value 0."""
 
 N_ENDS = 10
 """Tokens stored at each end of a direction."""
@@ -51,7 +51,7 @@ def singular(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def direction_tables(model: Model, layer: int, states: TokenStates) -> dict[str, pa.Table]:
-    """Compute the rows of both tables for one layer."""
+    """Compute the rows of `head_direction` and `head_direction_token` for one layer."""
     found = {circuit: singular(*both) for circuit, both in factors(folded_heads(model, layer)).items()}
     sources = states.sources(layer)
 

@@ -91,7 +91,7 @@ def read_context(model: Model, context: int) -> int:
     """Cap a context at the model's longest. Raises AtlasError if float32 cannot tell its positions apart."""
     found = min(context, model.max_context or context)
     if found > MOST_POSITIONS:
-        raise AtlasError(f"--context {context}: RoPE is averaged over its distances, and float32 tells {MOST_POSITIONS:,} positions apart; give a shorter one")
+        raise AtlasError(f"--context {context}: RoPE is averaged over its distances, but float32 tells only {MOST_POSITIONS:,} positions apart; give less")
     return found
 
 
@@ -105,7 +105,7 @@ def distances_of(con: duckdb.DuckDBPyConnection, model: Model, settings: Mapping
         return Distances(max(longest for longest, _ in seen), tuple(seen))
     if not isinstance(context, int):
         raise AtlasError(
-            "an unfinished run of circuits does not say which distances it used: an earlier release began it and averaged RoPE over different ones. Going on "
-            "would mix two kinds of rows; ingest into a new file"
+            "an unfinished run of circuits does not say which distances it used: an earlier release began it and averaged RoPE over different ones. Continuing "
+            "it would mix two kinds of rows; ingest into a new file"
         )
     return Distances(context)

@@ -40,7 +40,7 @@ class KeyTriggers:
     coefficients: with their own sign (the min tail is not negated). positions: NOWHERE in the places left over if fewer than k positions were seen.
     levels: the coefficients at the PRECEDING tokens before each trigger, in units of `scales`; ABSENT before the sequence's start. Triggers that were
     known before the reduction began (`seed`) have no levels.
-    contexts: the context of each trigger, which no other trigger of its key and tail has; None if contexts do not matter.
+    contexts: number of each trigger's context, its last tokens; no two triggers of a key and tail have the same. None if contexts do not matter.
     """
 
     coefficients: np.ndarray
@@ -51,7 +51,7 @@ class KeyTriggers:
 
 
 def check_finite(layer: int, total: np.ndarray) -> None:
-    """Raise NotFinite if a running sum of coefficients is NaN or infinite: nothing non-finite is ever stored."""
+    """Raise NotFinite if a running sum of coefficients is NaN or infinite, so that no such number is stored."""
     if not np.isfinite(total).all():
         neurons = np.flatnonzero(~np.isfinite(total))
         raise NotFinite(

@@ -32,10 +32,10 @@ from schema.errors import AtlasError
 from schema.terms import LOOKS
 
 ANY = "any"
-"""Stands for all relations except punctuation."""
+"""Name of the group of all relations except punctuation."""
 PUNCT = "punct"
 Pairs = Counter[tuple[str, bool]]
-"""Maps a dependent's relation, and whether its head is the later of the two words, to the number of such pairs."""
+"""Number of pairs of words, by the dependent's relation and by whether the head is the later word."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +43,8 @@ class Arcs:
     """Pairs of words of one sentence that a relation joins; [n_arcs] each, except `words`.
 
     words: places of the words that are read, [n]. looking, seen: the later and the earlier word of each pair, as indices into `words`.
-    looks: 0 if the word that is seen is the head, 1 if it depends on the word that looks, as in LOOKS. relations: of the dependent.
-    distances: how many read words the word that is seen is before the one that looks.
+    looks: 0 if the word that is seen is the head, 1 if it depends on the word that looks, as in LOOKS. relations: the dependent's relation to its head.
+    distances: number of read words from the earlier word to the later one.
     """
 
     words: np.ndarray
@@ -74,7 +74,7 @@ def arcs(sentence: Parsed) -> Arcs:
 class RelationRecorder:
     """Recorder of the arcs that each head gets right.
 
-    right: for each sentence, in the order of `sentences`, whether each arc is right, [n_layers, n_heads, n_arcs]; false until the sentence is read.
+    right: for each sentence, in the order of `sentences`, whether each head gets each arc right, [n_layers, n_heads, n_arcs]; false until it is read.
     """
 
     sites = frozenset({"q", "k"})
@@ -172,7 +172,7 @@ def share(right: np.ndarray) -> float | None:
 
 
 def parts(right: np.ndarray, of: Group) -> tuple[float | None, float | None]:
-    """Compute the share of right arcs among those to choose heads by and among those of the test. right: for each member, [n]."""
+    """Compute the share of right arcs among those to choose heads by, and among those of the test. right: whether each member of the group is right, [n]."""
     return share(right[~of.is_test]), share(right[of.is_test])
 
 
@@ -190,7 +190,7 @@ HEAD_RELATION = pa.schema(
 
 
 def count_left_out_pairs(total: Pairs, text: ParsedText) -> dict[str, Pairs]:
-    """Count the pairs of words that no head is compared with, by column. total: the pairs of the whole corpus.
+    """Count the pairs of words that no head is compared with, by column of `word_relation`. total: the pairs of the whole corpus.
 
     The pairs counted here and those compared add up to `total`.
     """
@@ -254,13 +254,13 @@ class HeadRelation(Work):
         yield Plan({**request.weights_settings(), **settings}, [sum(len(s.token_ids) for s in sequences)], "positions", jobs, text.corpus_id)
 
     def rows(self, sample: CostSample) -> dict[str, int]:
-        """Return an upper bound on the rows, as if every relation looked both ways."""
+        """Return an upper bound on the rows: it counts every relation in both directions."""
         if sample.seen is None:
             return {}
         return {"word_relation": 2 * RELATIONS, "head_relation": 2 * RELATIONS * sample.model.n_layers * sample.model.n_heads}
 
     def seconds(self, sample: CostSample) -> float:
-        """Estimate the time from that of head statistics, which compute the weights of the same destinations."""
+        """Estimate the time from that of head statistics, which compute attention weights too."""
         if sample.seen is None:
             return 0.0
         batch = sample.batch
@@ -273,10 +273,10 @@ class HeadRelation(Work):
 
 
 def require_relations(sentences: list[Parsed]) -> None:
-    """Raise AtlasError if a part, to choose heads by or of the test, has no two words that a relation joins."""
+    """Raise AtlasError if the sentences to choose heads by, or those of the test, have no two read words that a relation joins."""
     for what, is_test in (("to choose heads by", False), ("of the test", True)):
         if not any(len(arcs(s).looking) for s in sentences if s.is_test == is_test):
-            raise AtlasError(f"{OPTION}: of the sentences {what} none has two read words that a relation joins; give --words with heads, or more text")
+            raise AtlasError(f"{OPTION}: no sentence {what} has two read words that a relation joins; give --words with heads, or more text")
 
 
 def compute(

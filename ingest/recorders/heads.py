@@ -26,7 +26,7 @@ FIRST_MOVED = 4
 
 
 class HeadRecorder(ResumableRecorder):
-    """Recorder of sums over the destinations of a shard, by layer and head. context: the most tokens that a sequence may have."""
+    """Recorder of sums of attention over the destinations of a shard, by layer and head. context: the most tokens that a sequence may have."""
 
     sites = frozenset(PROJECTED)
     held = ("looked", "evenly", "moved_evenly", "n_destinations", "n_repeated", "n_added")
@@ -80,7 +80,7 @@ class HeadRecorder(ResumableRecorder):
         return found | {name: mean(sums.ravel(), found["n_destinations"]) for name, sums in moved.items()}
 
     def distances(self) -> dict[str, np.ndarray]:
-        """Compute the columns of `attention_distance` beside the corpus: one row for each layer, head and bin of distances."""
+        """Compute the columns of `attention_distance`, except the corpus: one row for each layer, head and bin of distances."""
         n, n_heads = n_bins(self.context), self.model.n_heads
         return {
             **{name: np.repeat(column, n) for name, column in grain(self.model).items()},
@@ -136,7 +136,9 @@ class HeadStatistics(Work):
         return {"head_statistics": heads, "attention_distance": heads * n_bins(sample.request.context)}
 
     def seconds(self, sample: CostSample) -> float:
-        """Estimate the seconds that recording adds to a sweep's forward passes or, if no sweep reads the text, of forward passes with recording."""
+        """Estimate the seconds of recording. If a sweep reads the text anyway, count only what recording adds to its forward passes; otherwise count the
+        forward passes too.
+        """
         if sample.seen is None:
             return 0.0
         batch = sample.batch

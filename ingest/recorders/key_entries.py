@@ -1,8 +1,8 @@
 """The keys of a text, recorded while the text is read: for every position that a token follows, the state that the last FFN reads, and that token.
 
-Source: Khandelwal et al. 2020, section 2: a key is the context's representation, its value the token that follows. The site is that of their table 5.
+Source: Khandelwal et al. 2020, section 2: a key is the context's representation, its value the token that follows. The site is the best of their table 5.
 
-If a file of keys that the atlas names is missing, cut short or not the atlas's own, its shard is removed from the run, which then records it again.
+If a file of keys that the atlas lists is missing or has other content, its shard is removed from the run, and is then recorded again.
 """
 
 import os
@@ -37,7 +37,7 @@ DRAFT = re.compile(r"\.\d+\.parquet\.\d+\.tmp")
 """Pattern of the name of a file of keys that is still being written (`draft_of`)."""
 
 ROW_GROUP_BYTES = 2**23
-"""Bytes of the keys in a row group; a reader of the file has one group in memory at a time."""
+"""Bytes of the keys in a row group of a file; a reader of the file has one row group in memory at a time."""
 
 
 class KeyRecorder(ResumableRecorder):
@@ -68,7 +68,7 @@ class KeyRecorder(ResumableRecorder):
         if len(unfit := np.flatnonzero(~np.isfinite(keys).all(1))):
             raise AtlasError(
                 f"--keys: the state that the last FFN of {self.model.name} reads at position {ids[unfit[0]]} does not fit in float16, whose largest number "
-                "is 65,504; keys of this model cannot be kept"
+                "is 65,504; keys of this model cannot be stored"
             )
         # by the first position: what ran out of memory at its very end comes again under the same
         self.found[int(batch.position_ids[0])] = ids, documents(batch)[kept], batch.next_token_ids[kept].astype(np.int32), keys
@@ -91,7 +91,7 @@ class KeyRecorder(ResumableRecorder):
 
 
 def documents(batch: Batch) -> np.ndarray:
-    """Return the document_id of each row, [rows]; padding has that of the sequence that it fills up."""
+    """Return the document_id of each row, [rows]; a row of padding has the document_id of the sequence before it."""
     return np.repeat([s.document_id for s in batch.sequences], len(batch.position_ids) // len(batch.sequences))
 
 
@@ -153,9 +153,9 @@ def remove_drafts(folder: Path) -> None:
 
 
 def reset_lost_shards(con: duckdb.DuckDBPyConnection, folder: Path, corpus_id: int, run_id: int, spans: Sequence[Span]) -> None:
-    """Remove the shards of lost files from a run of a corpus, and mark the run as running again.
+    """Remove the shards whose files are lost from a run, and mark the run as running again if there are any.
 
-    A file is lost if it is missing or has another SHA-256 than its row; every file is read once. folder: of the files.
+    A file is lost if it is missing, or if its SHA-256 is not the one in `key_file`; every file is read once. folder: where the files are.
     """
     files = con.execute(FILES, [corpus_id]).fetchall()
     lost = [first for first, name, sha256 in files if not (folder / name).is_file() or file_sha256(folder / name) != sha256]

@@ -1,10 +1,10 @@
-"""One pass over a batch of coefficients on the CPU: moments, histogram, and the gate in front of the top-k.
+"""One pass over a batch of coefficients on the CPU: moments, a histogram and the top-k triggers.
 
 The sweep may cost only a few per cent of the forward pass; at ~100M coefficients a batch, that is about one read of
 memory. Rows are therefore processed in tiles that stay in the cache. One vector loop over a tile gives the moments and
-the extremes of each column. Only a column whose extreme reaches the neuron's k-th best is looked at again; after the
-first batches there are almost none. New triggers are as rare, and the coefficients at the tokens before them are in the
-cache. The histogram is counted in 16 bits, which halves the cache it needs, and is added to the totals once a call.
+the extremes of each column. Only a column whose extreme reaches the neuron's k-th best is read again; after the first
+batches, almost no column does. New triggers are as rare, and the coefficients at the tokens before them are still in the
+cache. The histogram is counted in 16 bits, which halves the cache that it needs, and is added to the totals once per call.
 """
 
 import numba
@@ -26,7 +26,7 @@ NOWHERE = np.iinfo(np.int64).max
 
 
 ABSENT = -128
-"""Level of a token that does not exist, because the sequence begins after its place."""
+"""Level at a place before the start of the sequence, where there is no token."""
 
 
 @numba.njit(inline="always")

@@ -37,7 +37,7 @@ START = -1
 """Token id in the places before a document's first token."""
 
 USUAL = (0.5, 1.0, 1.5)
-"""Discounts D_1, D_2, D_3 of an order with too few counts to compute them (`discounts`): an n_i is 0, or a D_i is not between 0 and i."""
+"""Discounts D_1, D_2, D_3 of an order whose counts do not give usable ones (`discounts`): some n_i is 0, or some D_i is not between 0 and i."""
 
 
 def columns(n: int) -> list[str]:
@@ -59,8 +59,8 @@ def table(rows: np.ndarray, **others: np.ndarray) -> pa.Table:
 def count_ngrams(documents: Sequence[np.ndarray], d_vocab: int) -> duckdb.DuckDBPyConnection:
     """Count the n-grams of documents, token_ids [n] each, into a database in memory. d_vocab: size of the vocabulary, over which p_0 is uniform.
 
-    PART is `top` for the n-grams of ORDERS, counted as the longest, and `gram` for shorter ones. PART_n has the n-grams and their discounted shares,
-    discount_PART_n the discounts, and context_PART_n the share that each context leaves to shorter ones.
+    In the names of tables, PART is `top` for n-grams of ORDERS, counted as the longest, and `gram` for shorter ones. The table PART_n has the n-grams and their
+    discounted shares, discount_PART_n the discounts, and context_PART_n the share that each context leaves to shorter n-grams.
     """
     con = make_interrupt_safe(open_memory(torch.get_num_threads()))
     con.register("seen", table(np.concatenate([windows(each) for each in documents])))
@@ -124,7 +124,7 @@ def shares(part: str, n: int) -> Iterator[str]:
 def score_documents(con: duckdb.DuckDBPyConnection, documents: Sequence[tuple[np.ndarray, np.ndarray]]) -> pa.Table:
     """Compute the rows of `ngram_prediction`.
 
-    documents: of each, the position_ids [n], and the token_ids at these positions and after the last, [n + 1], or [n] if no token follows the last.
+    documents: for each document its position_ids, [n], and the token_ids at these positions and after the last, [n + 1], or [n] if no token follows.
     """
     rows = [windows(token_ids)[1:] for _, token_ids in documents]
     ids = [position_ids[: len(found)] for (position_ids, _), found in zip(documents, rows, strict=True)]
@@ -192,9 +192,9 @@ class Ngram(Work):
         return {"ngram_prediction": len(ORDERS) * sample.seen.n_positions} if sample.seen else {}
 
     def seconds(self, sample: CostSample) -> float:
-        """Estimate the time of counting as much text as is predicted, and of predicting it.
+        """Estimate the time of predicting the text, and of counting in another text of the same size.
 
-        The size of the text to count in is unknown until it is read.
+        The true size of the text to count in is unknown until it is read.
         """
         if sample.seen is None:
             return 0.0
@@ -224,7 +224,7 @@ def counted_tokens(basis: Basis, other: Corpus) -> list[np.ndarray]:
     found = list(counted_documents(render_chats(other.documents(), tokenizer, is_chat=basis.request.chat), tokenizer, predicted))
     if not found:
         raise AtlasError(
-            f"corpus {other.name!r}, split '{other.split}', has no text to count in: its documents are those that are predicted. "
+            f"corpus {other.name!r}, split '{other.split}', has no text to count in: all of its documents are to be predicted. "
             "Name another split (--ngram-split) or another corpus (--ngram-corpus)"
         )
     return found

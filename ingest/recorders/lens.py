@@ -18,9 +18,10 @@ N_LENS_TOKENS = 10
 
 @dataclass(frozen=True)
 class Lens:
-    """Columns of n distributions.
+    """Columns about n distributions.
 
-    whole: of each distribution, [n]. tokens: of the n_tokens most probable tokens of each, [n * n_tokens]. top: the most probable token of each, [n].
+    whole: columns with an entry per distribution, [n]. tokens: columns with an entry for each of its n_tokens most probable tokens, [n * n_tokens].
+    top: the most probable token of each distribution, [n].
     """
 
     whole: Mapping[str, object]
@@ -57,7 +58,7 @@ def read_lens(logits: Tensor, final: Tensor, next_token_ids: np.ndarray, scratch
 
 
 def next_token_column(next_token_ids: np.ndarray, values: Tensor) -> pa.Array:
-    """Build a column about the corpus's next token: null where the document ends."""
+    """Build a column about the token that follows in the corpus: null where the document ends."""
     return pa.array(values.cpu().numpy(), mask=next_token_ids < 0)
 
 

@@ -21,10 +21,10 @@ from threadpoolctl import threadpool_limits
 from ingest.acting.bootstrap import cluster_interval
 
 STEPS = 300
-"""Most steps of a fit of weights that nothing restricts."""
+"""Most steps of a fit of weights without a limit on their rank."""
 
 FACTORED_STEPS = 3000
-"""Two factors take more than weights do: SmolLM2's parts of speech up to 550."""
+"""Most steps of a fit of two factors, which needs more steps than a fit of weights: up to 550 for parts of speech in SmolLM2."""
 
 TOLERANCE = 1e-5
 """Largest slope of the mean loss, in nats, at which a fit of factors ends."""
@@ -39,7 +39,7 @@ SHARES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.
 class LabelledWords:
     """Words to learn from, or of a test; all arrays are [n].
 
-    types: number of the written form of each word. labels: number of its class, -1 if it is none of the classes to learn. documents: its document_id.
+    types: number of each word's written form. labels: number of its class, -1 if the class is not among those to learn. documents: its document_id.
     """
 
     types: np.ndarray
@@ -48,7 +48,7 @@ class LabelledWords:
 
 
 def standardise_states(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Standardise states [n, d_model] by the mean and standard deviation of those to learn from, float32.
+    """Standardise the states to learn from and those of the test, [n, d_model] each, by the mean and standard deviation of those to learn from; float32.
 
     A dimension that is constant in the states to learn from keeps its scale.
     """
@@ -122,7 +122,7 @@ def evaluate_probe(
 ) -> tuple[dict[str, object], np.ndarray]:
     """Fit a probe; return the numbers of its row of `probe`, and the class probabilities for each word of the test, [n, n_classes].
 
-    states: of the words to learn from and of the test, [·, d_model]. rank: as in `fit_class_probs`.
+    states: those of the words to learn from, and those of the test, [·, d_model] each. rank: as in `fit_class_probs`.
     """
     x, of = standardise_states(*states)
     probs, is_converged = fit_class_probs(x, train.labels, of, n_classes, rank)

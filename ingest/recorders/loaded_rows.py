@@ -1,4 +1,4 @@
-"""Queries by which passes read back rows that are already loaded."""
+"""Queries by which passes read rows that are already in the atlas."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class Bigrams:
     """[n] int64"""
 
     def select_tokens(self, token_ids: np.ndarray) -> "Bigrams":
-        """Select the bigrams of tokens [m], which are ascending and leave out none of these bigrams' tokens between the first and the last."""
+        """Select the bigrams of a range of tokens. token_ids: [m], ascending, with every token of these bigrams between the first and the last."""
         rows = slice(np.searchsorted(self.token_ids, token_ids[0]), np.searchsorted(self.token_ids, token_ids[-1], side="right"))
         return Bigrams(self.token_ids[rows], self.follower_ids[rows], self.counts[rows])
 
@@ -46,7 +46,7 @@ class Trigger:
 def known_triggers(
     con: duckdb.DuckDBPyConnection, corpus_id: int, n_layers: int, d_ffn: int, k: int, is_distinct: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Read the triggers that are loaded, from which a resumed sweep goes on.
+    """Read the triggers that are in the atlas, with which a resumed sweep starts.
 
     Returns coefficients, positions and, if `is_distinct`, contexts, else None: [n_layers, tails, d_ffn, k] each. A place without a trigger has the position
     NOWHERE.
@@ -194,7 +194,7 @@ def token_counts(con: duckdb.DuckDBPyConnection, n: int) -> np.ndarray:
 
 
 def source_counts(con: duckdb.DuckDBPyConnection, layer: int) -> np.ndarray:
-    """Read how often each token was in the text when a layer's skip-trigrams were begun: [n_tokens] int64, empty if none are loaded."""
+    """Read how often the text had each token when the run of a layer's skip-trigrams began: [n_tokens] int64, empty if none are loaded."""
     sql = """
         SELECT c.n_source
         FROM circuit_source AS c

@@ -25,13 +25,13 @@ from ingest.workers.worker import Progress, Tables, Worker
 from schema.terms import LAYOUTS
 
 EPOCHS = 300
-"""Rounds of the descent: between the library's 500 for few points and 200 for many."""
+"""Epochs of UMAP's gradient descent. The library itself takes 500 for few points and 200 for many."""
 
 LEAST = 3
 """Fewest points that UMAP places. Fewer have no meaningful neighbours, and stay at their start."""
 
 WIDTH = 10.0
-"""Largest coordinate of the start, in modulus, as in the library's own start."""
+"""Largest modulus of a coordinate of the start, as in the library's own start."""
 
 NOISE, ROUNDING = 1e-4, 1e-9
 
@@ -63,13 +63,13 @@ def point_rows(layout: str, run_id: int, layers: np.ndarray, columns: dict[str, 
 
 
 MOST_STATES = 50_000
-"""Most states that are placed. If there are more, a seeded sample of positions is placed.
+"""Most states that are placed. If there are more, only those at a seeded sample of positions are placed.
 
-At a width of 1,024 their vectors take 0.2 GB, and each is compared with all others.
+With 1,024 dimensions their vectors take 0.2 GB, and each is compared with all others.
 """
 
 PROBED = 1024
-"""Values that a dry run places."""
+"""Number of values that a dry run places."""
 
 
 class Map(Work):
@@ -95,7 +95,7 @@ class Map(Work):
         return {"map_point": sample.model.n_layers * sample.model.d_ffn + n_states(sample)}
 
     def seconds(self, sample: CostSample) -> float:
-        """Estimate the seconds: the descent takes the same time for every point, and before it all states are compared with each other."""
+        """Estimate the seconds: the descent takes the same time for every point, and all pairs of states are compared before."""
         units = normalize(sample.model.values(0)[:PROBED], dim=1)
         cosines, indices = find_neighbours(0, [units.unsqueeze(0)])
         start = principal_plane(lambda _: units, 1)
@@ -111,7 +111,7 @@ def value_arguments(basis: Basis) -> dict[str, object]:
 
 
 def state_arguments(basis: Basis) -> dict[str, object]:
-    """Read positions [n] and states [n_layers, n, d_model] of all traced positions, or of a seeded sample of as many as fit."""
+    """Read positions [n] and states [n_layers, n, d_model] of all traced positions, or of a seeded sample with at most MOST_STATES states."""
     n_layers = basis.model.n_layers
     positions = select_by_hash(basis.request.seed, 0, traced_positions(basis.con), max(MOST_STATES // n_layers, 1))
     return {"positions": positions, "states": np.stack([states_of(basis.con, layer, "resid_post", positions) for layer in range(n_layers)])}
@@ -129,7 +129,7 @@ def n_states(sample: CostSample) -> int:
 
 
 def place_points(indices: np.ndarray, cosines: np.ndarray, start: np.ndarray, seed: int) -> np.ndarray:
-    """Compute the coordinates, [n, 2] float32. indices, cosines: the nearest neighbours of each point, nearest first, [n, k]; start: [n, 2]."""
+    """Compute coordinates of points, [n, 2] float32. indices, cosines: the nearest neighbours of each point, nearest first, [n, k]; start: [n, 2]."""
     n = len(start)
     if n < LEAST:
         return start.astype(np.float32)

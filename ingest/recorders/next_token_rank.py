@@ -18,7 +18,7 @@ class NextTokenRank(Work):
     """Plans and costs of the pass `next_token_rank`."""
 
     def note(self, basis: Basis) -> str | None:
-        return None if known_k(basis) else "note: no next_token_rank: this corpus has no finished sweep (--triggers); ask again when it has"
+        return None if known_k(basis) else "note: no next_token_rank: this corpus has no finished sweep; ingest again with a sweep (--triggers)"
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
         if not known_k(basis) or basis.text is None:

@@ -1,4 +1,4 @@
-"""Search for the place where a model's numbers leave the range of its dtype; texts are read again for it, one sequence after the other."""
+"""Search for the place where a model's numbers leave the range of its dtype. For this, texts are read again, one sequence after the other."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ SITES = frozenset({"attn_out", "coefficient", "resid_post"})
 
 @contextmanager
 def locate_overflow(model: Model, documents: Iterable[CutDocument]) -> Iterator[None]:
-    """Add to a NotFinite raised in the `with` block where the overflow begins, and advice."""
+    """Raise a NotFinite of the `with` block again, with the place where the overflow begins and advice added to its message."""
     try:
         yield
     except NotFinite as error:

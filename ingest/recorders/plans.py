@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Text:
-    """A corpus that is entered in the atlas. documents: reads the corpus from the start. seen: the survey of its content."""
+    """A corpus that is registered in the atlas. seen: the survey of its content. documents: function that reads the corpus from the start."""
 
     corpus: "Corpus"
     corpus_id: int
@@ -46,7 +46,7 @@ class Basis:
 class Plan:
     """One run of a pass.
 
-    settings: everything needed to repeat the run, except the runs that it reads from, which are added (`Pass.reads`). An existing run with the same
+    settings: everything needed to repeat the run, except the runs that it reads from, which are added later (`Pass.reads`). An existing run with the same
     settings is continued.
     amounts: the size of each shard, in `unit`. jobs: called with the run_id and the shards that the atlas lacks.
     corpus_id: the corpus that the run reads, None if the run is about the model or about all corpora.
@@ -65,7 +65,7 @@ class Recording:
 
     recorder: maps the run_id to the function by which a worker makes a shard's recorder. Shards are the spans of the text, or parts of its sample.
     known: maps the run_id to the sampled positions that other runs have recorded; None if every position is recorded.
-    resume: called before a run that lacks shards goes on, with the run_id and this process's worker; not called if the process has no worker.
+    resume: called before a run that lacks shards is continued, with the run_id and this process's worker; not called if the process has no worker.
     """
 
     settings: Mapping[str, object]
@@ -78,7 +78,7 @@ class Recording:
 class CostSample:
     """Sample from which the cost of a pass is estimated.
 
-    seen: the survey of the request's corpus, None without a corpus. sequences: the sequences of up to three batches of it, empty without a corpus.
+    seen: the survey of the request's corpus, None without a corpus. sequences: those of up to three batches of the corpus, empty without a corpus.
     """
 
     model: "Model"
@@ -105,7 +105,7 @@ class Work:
         return None
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
-        """Plan the runs of a pass that has jobs of its own. Each plan is requested after the run before it has finished."""
+        """Plan the runs of a pass that has its own jobs. Each plan is requested after the run of the plan before it has finished."""
         raise NotImplementedError
 
     def recording(self, basis: Basis, text: Text) -> Recording:

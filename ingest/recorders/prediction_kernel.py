@@ -2,14 +2,14 @@
 
 Torch's operations would read a chunk of logits from memory once for each of logsumexp, softmax, product, maximum and rank. Here the first pass over a row
 gives its maximum and the rank of the token that follows; the second gives the three sums from which all else is computed. The exponential is a polynomial of
-degree 7 (Moshier's Cephes, expf), since a library call would keep the loop from being vectorised.
+degree 7 (Moshier's Cephes, expf), since the loop could not be vectorised with a library call.
 """
 
 import numba
 import numpy as np
 
 TILE = 256
-"""Logits that are summed in float32; the sums of these tiles are added in float64."""
+"""Number of logits in a tile. Each tile is summed in float32, and the sums of all tiles are added in float64."""
 
 LOG2_E = np.float32(1.4426950408889634)
 LN2_HIGH, LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)

@@ -20,7 +20,7 @@ from ingest.timing import fastest_seconds
 from ingest.workers.worker import Progress, Tables, Worker
 
 ROWS = 512
-"""Rows whose logits are in memory at once; with more, the product with the output embedding is no faster per row."""
+"""Number of rows whose logits are in memory at once. With more rows, the product with the output embedding takes as long per row."""
 
 
 class Predictions(NamedTuple):
@@ -127,7 +127,7 @@ def by_torch(logits: Tensor, following: np.ndarray, marked: Tensor) -> Predictio
 
 
 def word_marks(model: Model) -> Tensor:
-    """Mark tokens that do not continue the word before them, since they begin with white space or are special, with 1 and all others with 0.
+    """Mark the tokens that do not continue the word before them: 1 for those that begin with white space or are special, 0 for all others.
 
     Returns [d_vocab] float32.
     """
@@ -167,5 +167,5 @@ class Prediction(Work):
         return max(seconds, 0.0) / sum(map(n_tokens, batch)) * sample.seen.n_positions
 
     def n_bytes(self, sample: CostSample) -> int:
-        """Count the bytes of the logits of ROWS rows; off the CPU, also those of their probabilities and of what is computed from these."""
+        """Count the bytes of the logits of ROWS rows; on devices other than the CPU, also those of their probabilities and of intermediate results."""
         return ROWS * sample.model.d_vocab * 4 * (1 if sample.model.device.type == "cpu" else 4)

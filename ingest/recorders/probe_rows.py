@@ -1,4 +1,4 @@
-"""Rows of the tables of probes, for a task at one place of the stream and for the task itself."""
+"""Rows of the tables of linear probes: of a task's probes at one place of the stream, and of the task itself."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -39,9 +39,9 @@ PROBE = pa.schema(
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A task's words, in both parts, and its classes, sorted.
+    """A probing task: its classes, sorted, and its words, to learn from and of the test.
 
-    positions: position_ids of the words of each part. test_words, test_labels: word_id and label of each word of the test.
+    positions: position_ids of the words to learn from, and of those of the test. test_words, test_labels: word_id and label of each word of the test.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Task:
 
 
 def task_of(words: ProbedWords, name: str) -> Task:
-    """Build the task with a name; words without a label for it are left out."""
+    """Build the task called `name`. Words that have no label for it are left out."""
     given = words.labels[name]
     is_there = np.array([label is not None for label in given], bool)
     train, test = is_there & ~words.is_test, is_there & words.is_test
@@ -84,7 +84,7 @@ def task_row(run_id: int, corpus_id: int, task: Task) -> pa.Table:
 def probe_tables(run_id: int, task: Task, place: Place, states: Mapping[str, WordStates], seed: int, rank: int | None) -> Tables:
     """Compute the rows of `probe` and `probe_prediction`.
 
-    states: of the model under 'label', and of the same model with random weights under 'untrained'. rank: as in `fit_class_probs`.
+    states: under 'label' those of the model, under 'untrained' those of the same model with random weights. rank: as in `fit_class_probs`.
     """
     k = len(task.classes)
     drawn = control_labels(task.train.labels, int(max(task.train.types.max(), task.test.types.max())) + 1, k, seed)
@@ -116,7 +116,7 @@ def probe_tables(run_id: int, task: Task, place: Place, states: Mapping[str, Wor
 
 
 FITS = 6
-"""Approximate number of fits over all words per probe: for each of three kinds one, and about one more in the blocks of its code."""
+"""Approximate number of fits over all words for each task and place. Each of three kinds of probe takes one, and its online code about one more."""
 
 
 class LinearProbe(Work):
@@ -154,7 +154,7 @@ class LinearProbe(Work):
         yield Plan({**request.weights_settings(), **settings}, [1] * len(shards), "probes", jobs, text.corpus_id)
 
     def rows(self, sample: CostSample) -> dict[str, int]:
-        """Count the rows; those of predictions are an upper bound."""
+        """Count the rows; the number for `probe_prediction` is an upper bound."""
         n_tasks, n_places = len(set(sample.request.options["probe"])), 1 + len(chosen_layers(sample.request.options["probe_layers"], sample.model.n_layers))
         n_words = min(MOST_WORDS[True], sample.seen.n_positions) if sample.seen else 0
         return {"probe_task": n_tasks, "probe": n_tasks * n_places * len(PROBE_KINDS), "probe_prediction": n_tasks * n_places * n_words}
@@ -174,19 +174,20 @@ class LinearProbe(Work):
         return n * (fastest_seconds(lambda: fit_class_probs(x, y, x[:1], 17, sample.request.options["probe_rank"])) / len(y) * fits + 2 * reading)
 
     def n_bytes(self, sample: CostSample) -> int:
-        """Count the bytes of the model with random weights, and of the states at one place: as recorded, standardised and in the order of the code."""
+        """Count the bytes of the model with random weights, and of the states at one place: as recorded, standardised, and shuffled for the online code."""
         weights = sum(p.numel() * p.element_size() for p in sample.model.hf.parameters())
         return weights + 4 * sum(MOST_WORDS.values()) * sample.model.d_model * 4
 
 
 def require_classes(words: ProbedWords, tasks: tuple[str, ...]) -> None:
-    """Raise AtlasError for a task without two labels to tell apart, or without words to be scored on."""
+    """Raise AtlasError if a task has fewer than two labels to tell apart, or no words to test on."""
     for name in tasks:
         task = task_of(words, name)
         if len(task.classes) < 2 or not len(task.test_words):
-            found = f"the only one is {task.classes[0]}" if len(task.classes) else "no word has one"
+            found = f"such as {task.classes[0]}" if len(task.classes) else "no word has one"
             raise AtlasError(
-                f"--probe {name}: a probe tells labels apart, and of the words to learn from {found}; those of the test are {len(task.test_words)}"
+                f"--probe {name}: a probe needs two labels and words to test on; labels among the words to learn from: {len(task.classes)} ({found}); "
+                f"labelled words to test on: {len(task.test_words)}. Give more text, or --words with labels"
             )
 
 

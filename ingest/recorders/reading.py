@@ -27,24 +27,24 @@ from ingest.workers.worker import Advance, Progress, Tables, Worker, report_shar
 S = TypeVar("S")
 
 PAD = 0
-"""Token id in padded places; causal attention keeps it from every real position, and it never becomes a position."""
+"""Token id of padding. Causal attention hides it from every real position, and padding is never stored as a position."""
 
 READING = 0.5
-"""Share of a sampled position's progress that counts for its forward pass; the rest is for computing with its states, once all are read."""
+"""Share of a sampled position's progress that its forward pass counts for. The rest counts for computing with its states, after all texts are read."""
 
 PATTERN_BYTES = 2**27
-"""Bytes of a layer's attention weights, [batch, n_heads, seq, seq] float32, that are in memory at once.
+"""Most bytes of a layer's attention weights, [batch, n_heads, seq, seq] float32, in one copy.
 
-The forward pass itself has them about twice more.
+The forward pass itself has about two more copies in memory.
 """
 
 
 def record_documents(
     worker: Worker, advance: Advance, *, asked: list[ReadRequest], documents: list[CutDocument], corpus_id: int, batch_tokens: int
 ) -> list[Tables]:
-    """Read documents once, and return the tables of each run, with those of the texts that it recorded.
+    """Read documents once, and return the tables of each run, those of the texts that it recorded included.
 
-    If every run samples positions, each sequence is read only up to its last sampled one. A run with an empty sample gets no tables.
+    If every run samples positions, each sequence is read only up to its last sampled position. A run with an empty sample gets no tables.
     """
     recorders = [each.make(worker) for each in asked]
     samples = [each.sample for each in asked if each.sample is not None]
@@ -86,7 +86,7 @@ def identity_of(worker: Worker, asked: list[ReadRequest], sequences: list[Sequen
 def code_sha256() -> str:
     """Compute the SHA-256, in hexadecimal, of the code of `ingest`.
 
-    It is cached, since a process goes on running the code that it has loaded.
+    The result is cached, since a process runs the code that it loaded even if the files change.
     """
     digest = hashlib.sha256()
     for source in sorted(Path(__file__).parents[1].rglob("*.py")):
@@ -101,7 +101,7 @@ def n_sampled(sequences: tuple[Sequence, ...], sample: np.ndarray) -> int:
 
 
 def build_tables(recorder: Recorder, asked: ReadRequest, documents: list[CutDocument], corpus_id: int, progress: Progress) -> Tables:
-    """Build the tables of one run, once all was read.
+    """Build the tables of one run, after all texts have been read.
 
     progress: called only for a run that samples, with the progress in positions.
     """
@@ -154,18 +154,18 @@ def listener(model: Model, recorder: ForwardRecorder, sample: np.ndarray | None,
 
 
 def flat(x: torch.Tensor) -> torch.Tensor:
-    """Flatten [batch, seq, width] to [batch·seq, width]; a view."""
+    """View a state [batch, seq, width] as [batch·seq, width]."""
     return x.flatten(0, 1)
 
 
 def row_selector(model: Model, rows: np.ndarray, of: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Make the function that selects rows of a state after the view `of`, as float32 on the model's device."""
+    """Make a function that views a state by `of` and selects these rows of the view, as float32 on the model's device."""
     index = torch.from_numpy(rows).to(model.device)
     return lambda x: of(x)[index.to(x.device)].to(model.device).float()
 
 
 def destinations(model: Model, rows: np.ndarray) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Make the function that selects the attention weights of some rows, as float32 on the model's device.
+    """Make a function that selects the attention weights of some rows, as float32 on the model's device.
 
     It maps [batch, n_heads, seq, seq] to [rows, n_heads, seq].
     """

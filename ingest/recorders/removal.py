@@ -24,9 +24,9 @@ PAD = 0
 def removal_rows(
     model: Model, layer: int, corpus_id: int, triggers: list[Trigger], seed: int, batch_tokens: int, progress: Callable[[float], None]
 ) -> pa.Table:
-    """Compute the rows of `removal` for triggers of one layer.
+    """Compute the rows of `removal` for triggers of one layer. Triggers with a prefix of one token, BOS not counted, have none.
 
-    batch_tokens: tokens of a forward pass, padding included; progress: called with shares of the whole.
+    batch_tokens: most tokens of a forward pass, padding included; progress: called with shares of the whole.
     """
     kept = [t for t in triggers if len(t.token_ids) - t.has_bos >= 2]
     places = random_places(kept, seed)
@@ -90,7 +90,7 @@ def read_ends(
 
 
 def hosts(texts: set[Tokens]) -> dict[Tokens, list[Tokens]]:
-    """Find the texts that are the beginning of no other text, and map each to the texts that it begins with, itself included."""
+    """Map each text that is not the beginning of a longer text to all texts that it begins with, itself included."""
     found: dict[Tokens, list[Tokens]] = {}
     host: Tokens = ()
     # whatever a text begins stands right behind it in this order
@@ -109,7 +109,7 @@ class Removal(Work):
     """Plans and costs of the pass `removal`."""
 
     def note(self, basis: Basis) -> str | None:
-        return None if known_k(basis) else "note: no removal: this corpus has no finished sweep (--triggers); ask again when it has"
+        return None if known_k(basis) else "note: no removal: this corpus has no finished sweep; ingest again with a sweep (--triggers)"
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
         k, request = known_k(basis), basis.request
@@ -133,7 +133,7 @@ class Removal(Work):
         yield Plan(settings, amounts, "layers", jobs, corpus_id)
 
     def rows(self, sample: CostSample) -> dict[str, int]:
-        """Return an upper bound on the rows: short prefixes have none."""
+        """Return an upper bound on the rows: triggers with a prefix of one token have none."""
         if sample.seen is None:
             return {}
         return {"removal": sample.model.n_layers * n_reread(sample, sample.seen) * len(REMOVALS)}
@@ -170,7 +170,7 @@ def triggers_of(basis: Basis, settings: dict, corpus_id: int, layer: int) -> lis
 
 
 def n_reread(sample: CostSample, seen: Survey) -> int:
-    """Return an upper bound on the triggers of a layer to read again: those whose prefix is one token, BOS not counted, are left out."""
+    """Return an upper bound on the triggers of a layer to read again: those with a prefix of one token, BOS not counted, are left out later."""
     options = sample.request.options
     return min(options["paper_keys"], sample.model.d_ffn) * min(N_TRIGGERS, options["triggers"], seen.n_positions)
 

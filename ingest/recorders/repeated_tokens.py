@@ -1,7 +1,7 @@
 """Probes with repeated random tokens: where heads look, and how well the model predicts (Elhage et al. 2021; Olsson et al. 2022).
 
-Copying (Olsson et al. 2022) is whether heads raise the logit of the token that they look at. It is computed directly from what they write. Its logits are
-those of the tokens of a sequence less the vocabulary's mean, with the final norm's scale frozen and before a soft-cap.
+Copying (Olsson et al. 2022) is whether heads raise the logits of the tokens that they look at. It is computed directly from what the heads write. The logits
+are those of the tokens of a sequence, less the vocabulary's mean logit, with the final norm's scale frozen and before a soft-cap.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ from schema.terms import PROBES
 N_SEQUENCES = 10
 
 SHAPES = dict(zip(PROBES, ((50, 2), (25, 4)), strict=True))
-"""Tokens of a block, and how often the block is read, of each probe. Blocks are shorter if the model's context has no room for them."""
+"""For each probe, the tokens of a block and how often the block is read. Blocks are shorter if they would not fit in the model's context."""
 
 
 def probe_tables(model: Model, probe: str, bos: str, seed: int) -> Tables:
@@ -65,17 +65,20 @@ def start_tokens(model: Model, probe: str, bos: str) -> tuple[int, ...]:
 
 
 def probe_sequences(model: Model, probe: str, start: tuple[int, ...], seed: int) -> tuple[Sequence, ...]:
-    """Draw sequences that repeat one block of different tokens.
+    """Draw sequences, each of which repeats a block of different tokens.
 
-    Blocks are drawn by a hash of (seed, sequence, token) among tokens that are not special. Raises AtlasError if the model has no room for blocks of two
-    tokens, or has fewer than two tokens that are not special.
+    Blocks are drawn by a hash of (seed, sequence, token) among tokens that are not special. Raises AtlasError if blocks of two tokens do not fit in the
+    model's context, or if the model has fewer than two tokens that are not special.
     """
     size, n_times = SHAPES[probe]
     tokens = np.flatnonzero(~token_rows(model.tokenizer, model.n_embeddings)["is_special"].to_numpy())
     room = len(tokens) if model.max_context is None else min(len(tokens), (model.max_context - len(start)) // n_times)
     size = min(size, room)
     if size < 2:
-        raise AtlasError(f"model {model.name}: the probe {probe} needs two tokens {n_times} times; context {model.max_context}, {len(tokens)} tokens")
+        raise AtlasError(
+            f"model {model.name}: the probe {probe} reads at least two tokens {n_times} times in one context; the model has a context of "
+            f"{model.max_context}, and {len(tokens)} tokens that are not special"
+        )
     found = []
     for i in range(N_SEQUENCES):
         block = tokens[np.argsort(hashes(seed, i, tokens), kind="stable")[:size]]
@@ -86,7 +89,7 @@ def probe_sequences(model: Model, probe: str, start: tuple[int, ...], seed: int)
 
 
 class LossRecorder:
-    """Recorder of the negative log-probability, in nats, of each token but the first of each sequence. found: sequence_id → [n - 1] float32."""
+    """Recorder of the negative log-probability, in nats, of every token of a sequence but the first. found: sequence_id → [n - 1] float32."""
 
     sites = frozenset({"resid_post"})
 
@@ -134,9 +137,9 @@ def compute(worker: Worker, progress: Progress, *, probe: str, bos: str, seed: i
 
 
 class CopyingRecorder:
-    """Recorder of sums over the destinations of sequences without padding.
+    """Recorder of copying: sums of `raised_logits` over the destinations of each sequence. The sequences have no padding.
 
-    found: sequence_id → the sums of `raised_logits`, [3, n_layers, n_heads] float64.
+    found: sequence_id → the sums, [3, n_layers, n_heads] float64.
     """
 
     sites = frozenset({PATTERN, "gathered", "attn_scale", "resid_post"})
@@ -187,9 +190,10 @@ class CopyingRecorder:
 
 
 def raised_logits(weights: Tensor, logits: Tensor, is_first: Tensor) -> Tensor:
-    """Compute, for each destination, three numbers of a head: [3, n_heads, seq].
+    """Compute three numbers for each head and destination: [3, n_heads, seq].
 
-    They are what it adds to the logits of the tokens that it looks at, how much of this raises them, and how much it raises the logits of all tokens.
+    The first is what the head adds to the logits of the tokens that it looks at, weighted by its attention. The second is the same, with only the logits that
+    it raises. The third is how much it raises the logits of all tokens of the sequence together.
     weights, logits: [n_heads, seq (destination), seq (source)]. is_first: [seq], true at one place of each token, so that a repeated token counts once.
     """
     up = logits.clamp_min(0)

@@ -10,7 +10,7 @@ from torch import Tensor
 from schema.terms import HISTOGRAM_BINS, histogram_edges
 
 COUNTED = 2**26
-"""Coefficients counted at once; each takes some 30 bytes while they are counted."""
+"""Most coefficients that are counted at once. While they are counted, each takes some 30 bytes."""
 
 
 class Moments(NamedTuple):
@@ -24,7 +24,7 @@ class Moments(NamedTuple):
     histogram: Tensor
 
     def and_also(self, other: "Moments") -> "Moments":
-        """Combine the moments of both."""
+        """Combine these moments with others."""
         low, high = torch.minimum(self.low, other.low), torch.maximum(self.high, other.high)
         return Moments(
             self.n_active + other.n_active, self.total + other.total, self.square + other.square, low, high, self.histogram + other.histogram
@@ -60,7 +60,7 @@ class Batch(NamedTuple):
 
 
 Cells = tuple[Tensor, Tensor]
-"""Cells of a batch: row and key of each, [n] each."""
+"""Cells of a batch's coefficients: the row and the key of each cell, [n] each."""
 
 
 def torch_scan(batch: Batch, moments: Moments, triggers: Triggers | None) -> tuple[Moments, Callable[[], Cells]]:

@@ -43,7 +43,7 @@ COLUMNS = {"source": torch.int64, "destination": torch.int64, "out": torch.int64
 
 
 class Largest:
-    """The N_LARGEST triples so far whose two scores have the signs of two tails, by the modulus of the scores' product.
+    """The N_LARGEST triples so far, by the modulus of the product of their two scores. The scores have the signs of two given tails.
 
     Sources are added in ascending order.
     """
@@ -173,12 +173,12 @@ class SkipTrigram(Work):
             if len(known) and ((known != counts).any() or not are_named(distances, begun or {})):
                 other.append(str(layer))
         if other:
-            of = f"the skip-trigrams of layer {', '.join(other)} are of the text and the distances that the atlas had when they were begun"
-            return f"note: {of}; for those that it has now ingest into a new file"
+            of = f"the skip-trigrams of layer {', '.join(other)} are based on the text and the distances that the atlas had when their run began"
+            return f"note: {of}; to base them on what it has now, ingest into a new file"
         if (counts >= least).any():
             return None
-        lacking = f"the atlas has no token {least} times in its text (--corpus, --triggers)"
-        return f"note: no skip_trigram: {lacking}; ask again when it has, or with --skip-trigram-seen 0"
+        lacking = f"no token occurs {least} times in the atlas's text"
+        return f"note: no skip_trigram: {lacking}; ingest again with more text (--corpus, --triggers), or with --skip-trigram-seen 0"
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
         least = basis.request.options["skip_trigram_seen"]
@@ -204,13 +204,13 @@ class SkipTrigram(Work):
                 yield Plan(settings, [1] * basis.model.n_heads, "heads", jobs)
 
     def rows(self, sample: CostSample) -> dict[str, int]:
-        """Return an upper bound on the rows: there are fewer if few tokens are frequent in the text."""
+        """Return an upper bound on the rows: with few frequent tokens in the text there are fewer."""
         heads, n = len(layers_of(sample.request)) * sample.model.n_heads, n_tokens(sample.model)
         rows = heads * len(HEAD_CIRCUITS) * n
         return {"circuit_token": rows * min(N_KEPT, n), "circuit_source": rows, "skip_trigram": heads * len(TAILS) ** 2 * N_LARGEST}
 
     def seconds(self, sample: CostSample) -> float:
-        """Estimate an upper bound on the time: it is less if few tokens are frequent in the text."""
+        """Estimate an upper bound on the time: with few frequent tokens in the text it is less."""
         layers, found, n = layers_of(sample.request), [], n_tokens(sample.model)
         distances = Distances(read_context(sample.model, sample.request.context))
         circuits = measure_seconds(lambda: found.append(token_circuits(sample.model, layers[0], np.zeros(n, np.int64), 0, distances)))
@@ -224,12 +224,12 @@ def layers_of(request: Request) -> list[int]:
 
 
 def check_seen(con: duckdb.DuckDBPyConnection, layer: int, least: int) -> None:
-    """Raise AtlasError if the atlas has a layer's skip-trigrams with another least count of tokens."""
+    """Raise AtlasError if the atlas has skip-trigrams of the layer that were computed with another --skip-trigram-seen."""
     for run_id, settings in con.execute("SELECT r.run_id, r.settings FROM run AS r WHERE r.kind = 'skip_trigram'").fetchall():
         of = json.loads(settings)
         if of["layer"] == layer and of.get("seen") != least:
             raise AtlasError(
-                f"--skip-trigram-seen {least}: run {run_id} has read layer {layer} with {of.get('seen')}. Use that number, or ingest into a new file."
+                f"--skip-trigram-seen {least}: run {run_id} has read layer {layer} with {of.get('seen')} instead. Use that number, or ingest into a new file."
             )
 
 

@@ -47,8 +47,8 @@ class Sources:
 def sources(model: Model, layer: int, context: Tensor, indices: list[np.ndarray], attn_scale: Tensor) -> Sources:
     """Find the sources of all destinations in some sequences.
 
-    context: resid_pre of the sequences, [sequences, seq, d_model]. indices: the destinations in each sequence, ascending. attn_scale: of each destination,
-    [n].
+    context: resid_pre of the sequences, [sequences, seq, d_model]. indices: the destinations in each sequence, ascending. attn_scale: one number for each
+    destination, [n].
     """
     of_heads = products(model, layer)
 

@@ -1,7 +1,7 @@
 """Eigenvalues of a head's circuits, and the ratio that tells copying from its opposite.
 
-The circuits' matrices have a side of d_vocab or d_model, and rank d_head. Since λ(AB) = λ(BA), products of size d_head × d_head have all of their
-eigenvalues that are not zero. Source: Elhage et al. 2021, "copying heads" and its eigenvalue summary Σλ/Σ|λ|.
+The circuits' matrices have a side of d_vocab or d_model, and rank d_head. Since λ(AB) = λ(BA), all of their eigenvalues but zeros are those of products of
+size d_head × d_head. Source: Elhage et al. 2021, "copying heads" and its eigenvalue summary Σλ/Σ|λ|.
 """
 
 import numpy as np
@@ -55,7 +55,10 @@ def eigenvalue_rows(layer: int, found: dict[str, np.ndarray]) -> pa.Table:
 
 
 def own_first_shares(heads: FoldedHeads, states: TokenStates, layer: int, n: int) -> np.ndarray:
-    """Compute, for each head, the share of n tokens spread over the vocabulary whose own logit W_OV raises more than any other: [n_heads]."""
+    """Compute, for each head, the share of tokens whose own logit W_OV raises more than the logit of any other token: [n_heads].
+
+    n tokens are tried, spread evenly over the vocabulary.
+    """
     sources = states.sources(layer)
     tokens = torch.linspace(0, len(sources) - 1, min(n, len(sources)), device=sources.device).round().long()
     moved = [sources[tokens] @ w_v.T for w_v in heads.w_v]

@@ -1,7 +1,7 @@
-"""A linear map of states after which squared distances are those of a parse tree, or squared lengths are its depths.
+"""Structural probe: a linear map of words' states, fitted so that squared distances are those in a parse tree, or squared lengths are the depths in it.
 
 Source: Hewitt and Manning 2019, "A Structural Probe for Finding Syntax in Word Representations", sections 2 and 3: L1 loss, summed over pairs and divided by
-the squared length of the sentence; batches of 20 sentences; Adam, with a tenth of the rate whenever the loss on held-out sentences has not fallen.
+the squared length of the sentence; batches of 20 sentences; Adam, whose rate is divided by 10 whenever the loss on held-out sentences has not fallen.
 """
 
 from collections.abc import Callable, Sequence

@@ -121,7 +121,7 @@ def contrast_pairs(model: Model, value_norms: Tensor, documents: list[CutDocumen
 def measure_divergence(model: Model, documents: list[CutDocument], batch_tokens: int, progress: Progress) -> Tables:
     """Compute the rows of `test_divergence` for one paradigm.
 
-    They have the divergence of each perturbed text from its original, which is the first sentence of its item.
+    A row has the divergence of a perturbed text from its original, which is the first sentence of the same item.
     """
     rows = []
     for items in batched_items(documents, batch_tokens):
@@ -144,7 +144,7 @@ def read_items(model: Model, heard: SignedNorms | LastPredictions, items: list[l
 
 
 def batched_items(documents: list[CutDocument], batch_tokens: int) -> Iterator[list[list[CutDocument]]]:
-    """Yield groups of items. A group has at most batch_tokens tokens, padding included, but at least one item."""
+    """Yield groups of items. A group has at most batch_tokens tokens, padding included, or a single item."""
     some: list[list[CutDocument]] = []
     n = longest = 0
     for item in items_of(documents):
@@ -183,7 +183,7 @@ class Test(Work):
         yield Plan({**request.weights_settings(), "batch_size": request.batch_size}, amounts, "sentences", jobs, text.corpus_id)
 
     def rows(self, sample: CostSample) -> dict[str, int]:
-        """Count the rows; those of regions are an upper bound."""
+        """Count the rows; the number for `test_region` is an upper bound."""
         if sample.seen is None:
             return {}
         documents = list(sample.request.open_corpus(sample.request.target.parent).documents())

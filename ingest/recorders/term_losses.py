@@ -2,7 +2,7 @@
 
 Attention patterns are frozen at those of the model. Run 0 adds no head's output to the stream; run n adds what the heads wrote in run n - 1. In run n,
 predictions therefore come from paths through at most n heads, and from all paths if n is the number of layers. Norms are computed anew from the stream of
-each run, and each layer's bias, which it adds beside its heads, is there in every run.
+each run. The bias that each layer's attention adds besides its heads is part of every run.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +29,7 @@ from ingest.workers.worker import Progress, Tables, Worker
 from schema.errors import AtlasError
 
 Term = tuple[str, int | None, int | None]
-"""Columns term, most_heads and layer."""
+"""Values of the columns term, most_heads and layer of `term_loss`."""
 
 
 def writes_by_ffn(model: Model) -> int | None:
@@ -43,7 +43,7 @@ def writes_by_ffn(model: Model) -> int | None:
 
 
 def attention_update(model: Model, layer: int, heads: Tensor) -> Tensor:
-    """Compute what attention adds to the stream if its heads together write `heads`, [1, seq, d_model]."""
+    """Compute what a layer's attention adds to the stream, [1, seq, d_model]. heads: what its heads write together, [1, seq, d_model]."""
     bias, after = layer_heads(model, layer).b_o, model.architecture.attention.after_norm
     found = heads if bias is None else heads + bias
     normed: Tensor = found if after is None else in_float32(model.layer_module(layer, after), model.device)(found)
@@ -51,7 +51,7 @@ def attention_update(model: Model, layer: int, heads: Tensor) -> Tensor:
 
 
 def streams(model: Model, embedded: Tensor, heads: Sequence[Tensor]) -> list[Tensor]:
-    """Compute the states that enter each block, and the last state, if the heads of each layer write `heads`."""
+    """Compute the states that enter each block, and the last state. heads: what the heads of each layer write together."""
     found = [embedded]
     for layer, written in enumerate(heads):
         found.append(found[-1] + attention_update(model, layer, written))
@@ -134,7 +134,7 @@ def term_rows(model: Model, corpus_id: int, sequences: Sequence[TokenSequence], 
 
 
 N_SEQUENCES = 256
-"""Sequences that are read, drawn by the seed: 65,000 predictions in contexts of 256, whose mean is good to about 0.01 nats."""
+"""Most sequences that are read, drawn by the seed. In contexts of 256 they have 65,000 predictions, whose mean loss is accurate to about 0.01 nats."""
 
 
 class TermLoss(Work):
@@ -148,13 +148,13 @@ class TermLoss(Work):
         """
         if (layer := writes_by_ffn(model)) is not None:
             raise AtlasError(
-                f"--term-loss: {model.name} has FFNs that write (layer {layer}), and what they write is no sum over paths through heads; "
-                "it is told of models of attention alone, such as attention-2l-sotu"
+                f"--term-loss: {model.name} has FFNs that write to the stream (layer {layer}), and what they write is not a sum over paths through heads; "
+                "give a model of attention alone, such as attention-2l-sotu"
             )
 
     def note(self, basis: Basis) -> str | None:
         is_there = basis.text is None or basis.text.seen.n_positions > basis.text.seen.n_sequences
-        return None if is_there else "note: no term_loss: every sequence of this corpus is one token, and none is predicted"
+        return None if is_there else "note: no term_loss: every sequence of this corpus is one token, so no token is predicted; give longer texts"
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
         if basis.text is None or self.note(basis):
@@ -169,7 +169,7 @@ class TermLoss(Work):
         yield Plan(settings, [min(N_SEQUENCES, text.seen.n_sequences)], "sequences", jobs, text.corpus_id)
 
     def rows(self, sample: CostSample) -> dict[str, int]:
-        """Count the rows: the unigram, the model, paths of each length, and two rows for each layer."""
+        """Count the rows: one for unigrams, one for the model, one for each number of heads from 0 on, and two for each layer."""
         return {"term_loss": 3 * sample.model.n_layers + 3 if sample.seen else 0}
 
     def seconds(self, sample: CostSample) -> float:
@@ -182,7 +182,7 @@ class TermLoss(Work):
 
 
 def draw_sample(text: Text, seed: int, d_vocab: int) -> tuple[list[TokenSequence], np.ndarray]:
-    """Draw the sample's sequences, without those of one token, and count how often each token is predicted in the whole text, [d_vocab].
+    """Draw a sample of sequences of at least two tokens, and count how often each token is predicted in the whole text, [d_vocab].
 
     Both are done in one pass over the text.
     """

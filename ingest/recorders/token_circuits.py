@@ -31,7 +31,7 @@ class TokenCircuits:
     """Keys of every token, [n_heads, n_tokens, d_head]: less their mean over the tokens of the text, times the score scale, and rotated back by RoPE's mean
     over distances. A soft-cap is not part of them."""
     sources: Tensor
-    """X̂: states of every token, over their scale in the norm before attention, [n_tokens, d_model]."""
+    """X̂: state of every token, divided by its scale in the norm before attention, [n_tokens, d_model]."""
     readers: Tensor
     """Û: the reader of every token's logit (`Model.logit_readers`), [n_tokens, d_model]."""
     w_v: Tensor
@@ -47,8 +47,8 @@ class TokenCircuits:
 def token_circuits(model: Model, layer: int, counts: np.ndarray, least: int, distances: Distances | None) -> TokenCircuits:
     """Compute the factors of the QK and OV circuits of a layer's heads over the vocabulary.
 
-    Queries include their bias, and with it the pull that the bias gives each source. The part of a head's output that is the same wherever the head looks
-    does not tell sources apart, and is left out. A soft-cap (Gemma-2) is left out too: it depends on the size of each score, so it does not factorise.
+    Queries include their bias, which adds to the score of each source. The part of a head's output that is the same wherever the head looks is left out,
+    since it does not tell sources apart. A soft-cap (Gemma-2) is left out too: it depends on the size of each score, so it does not factorise.
     counts: how often the text has each token, [n_tokens]; if all counts are 0, all tokens have the same weight. least: the count from which a token is
     common. distances: RoPE is averaged over them; None without RoPE.
     """

@@ -1,4 +1,4 @@
-"""The mean state of each frequent token, and how narrow the cone of states is, layer by layer.
+"""Mean state of each frequent token, and anisotropy and other measures of the states in each layer.
 
 Source: Ethayarajh 2019, "How Contextual are Contextualized Word Representations?": anisotropy and self-similarity.
 """
@@ -63,17 +63,17 @@ def geometry(states: np.ndarray, token_of: np.ndarray, units: np.ndarray, counts
 
 
 LEAST = 20
-"""Fewest occurrences of a token whose mean state is taken."""
+"""Fewest occurrences of a token whose mean state is computed."""
 MOST_TOKENS = 1000
 N_STATES = 1000
 """Positions whose states are recorded in every layer, to compare them in pairs."""
 N_LAYERS = 4
-"""Layers whose mean states are stored, spread evenly from the first to the last."""
+"""Most layers whose mean states are stored, spread evenly from the first to the last."""
 
 
 @dataclass(frozen=True, eq=False)
 class StateSelection:
-    """Tokens and positions whose states are recorded; index 0 counts for neither.
+    """Tokens and positions whose states are recorded. Positions at index 0 are left out of both.
 
     token_ids: the frequent tokens, ascending, [n]. position_ids: the sampled positions, ascending, [m].
     """
@@ -133,7 +133,7 @@ def take_rows(states: Tensor, rows: np.ndarray) -> Tensor:
 
 
 def tokens_of(batch: Batch) -> np.ndarray:
-    """Find the token at each row, [rows]; -1 where padded."""
+    """Find the token of each row, [rows]; -1 for padding."""
     sequences = sorted(batch.sequences, key=lambda s: s.first_position_id)
     starts, flat = np.array([s.first_position_id for s in sequences]), np.concatenate([s.token_ids for s in sequences]).astype(np.int64)
     before = np.cumsum([0, *(len(s.token_ids) for s in sequences)])
@@ -149,12 +149,12 @@ def find_wanted(wanted: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def kept_layers(n_layers: int) -> list[int]:
-    """Choose N_LAYERS of the layers, spread evenly from the first to the last."""
+    """Choose at most N_LAYERS layers, spread evenly from the first to the last."""
     return sorted({round(i * (n_layers - 1) / (N_LAYERS - 1)) for i in range(N_LAYERS)})
 
 
 def select_states(sequences: Sequence[TokenSequence], is_text: np.ndarray, seed: int) -> StateSelection:
-    """Choose the most frequent tokens that are text, ties to the lower id, and positions, drawn by the hash of the seed. is_text: [d_vocab]."""
+    """Choose the most frequent tokens that are text, with ties to the lower id, and draw positions by a hash of the seed. is_text: [d_vocab]."""
     ids = np.concatenate([s.token_ids[1:] for s in sequences]).astype(np.int64)
     positions = np.concatenate([np.arange(s.first_position_id + 1, s.first_position_id + len(s.token_ids)) for s in sequences])
     counts = np.bincount(ids, minlength=len(is_text)) * is_text
@@ -188,7 +188,7 @@ def state_tables(model: Model, corpus_id: int, sequences: Sequence[TokenSequence
 
 
 N_POSITIONS = 200_000
-"""Positions that are read, at most: whole sequences, drawn by the seed."""
+"""About the most positions that are read, as whole sequences drawn by the seed."""
 
 
 class TokenState(Work):
@@ -196,7 +196,7 @@ class TokenState(Work):
 
     def note(self, basis: Basis) -> str | None:
         is_there = basis.text is None or basis.text.seen.n_positions > basis.text.seen.n_sequences
-        return None if is_there else "note: no token_state: every sequence of this corpus is one token, and states at index 0 are left out"
+        return None if is_there else "note: no token_state: every sequence of this corpus is one token, and states at index 0 are left out; give longer texts"
 
     def plans(self, basis: Basis) -> Iterable[Plan]:
         if basis.text is None or self.note(basis):
@@ -213,7 +213,7 @@ class TokenState(Work):
         yield Plan(settings, [n], "sequences", jobs, text.corpus_id)
 
     def rows(self, sample: CostSample) -> dict[str, int]:
-        """Count the rows; those of `token_state` are an upper bound, since few texts have so many frequent tokens."""
+        """Count the rows; the number for `token_state` is an upper bound, since few texts have as many frequent tokens as it assumes."""
         if sample.seen is None:
             return {"token_state": 0, "layer_geometry": 0}
         n = min(MOST_TOKENS, min(sample.seen.n_positions, N_POSITIONS) // LEAST)
@@ -233,12 +233,12 @@ class TokenState(Work):
 
 
 def n_sequences(n_positions: int, n_sequences: int) -> int:
-    """Compute how many sequences of a text have about N_POSITIONS positions together."""
+    """Compute how many sequences of a text together have about N_POSITIONS positions: at least one, at most all."""
     return max(1, min(n_sequences, n_sequences * N_POSITIONS // max(n_positions, 1)))
 
 
 def is_text(basis: Basis) -> np.ndarray:
-    """Mark the tokens that are text, [at least d_vocab]; rows beyond the vocabulary are not marked."""
+    """Mark the tokens that are text. The result has at least d_vocab rows; rows without a token are not marked."""
     found = np.zeros(max(basis.model.d_vocab, basis.model.n_embeddings), bool)
     ids = basis.con.execute("SELECT k.token_id FROM token AS k WHERE NOT k.is_special").fetchnumpy()["token_id"]
     found[np.asarray(ids, np.int64)] = True

@@ -22,7 +22,7 @@ from ingest.workers.worker import Progress, Tables, Worker
 
 N_NEIGHBOURS = 20
 CHUNK = 256
-"""Tokens whose cosines to all others are in memory at once."""
+"""Number of tokens whose cosines to all others are in memory at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +41,9 @@ class Space:
 
 
 def space_of(model: Model, name: str, token_ids: np.ndarray) -> Space:
-    """Build the space with a name in terms.TOKEN_SPACES.
+    """Build the space called `name`, one of terms.TOKEN_SPACES.
 
-    token_ids: the tokens that are text, ascending, [n]; tokens without a row in the space are left out.
+    token_ids: the tokens that are text, ascending, [n]; those without a row in the embedding matrix are left out.
     """
     n_rows = model.n_embeddings if name == "input" else model.d_vocab
     ids = token_ids[token_ids < n_rows]
@@ -146,12 +146,12 @@ def spaces(model: Model) -> tuple[str, ...]:
 
 
 def size(model: Model, space: str) -> int:
-    """Return the number of rows of the space's matrix."""
+    """Return the number of rows of the space's embedding matrix."""
     return model.n_embeddings if space == "input" else model.d_vocab
 
 
 def n_rows(model: Model, space: str, token_ids: np.ndarray) -> int:
-    """Count the tokens that have a row in the space. token_ids: ascending."""
+    """Count the tokens that have a row in the space's embedding matrix. token_ids: ascending."""
     return int(np.searchsorted(token_ids, size(model, space)))
 
 

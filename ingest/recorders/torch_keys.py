@@ -1,8 +1,8 @@
 """The sweep's reductions on any torch device: the same results as CpuKeys, to float64 rounding in the moments.
 
-The reductions of a layer are on the device of its coefficients. They are replaced in one step at the end of `add`: memory may run out within it, and the same
-rows then come again. The cells that may be new triggers are fetched only when the next layer comes, so that the device always has something to do. They are
-merged into the triggers only when many wait, since each batch after the first ones has few.
+The reductions of a layer are on the device of its coefficients. They are replaced in one step at the end of `add`, since memory may run out before that, and
+the same rows then come again. The cells that may be new triggers are fetched only when the next layer comes, so that the device always has work. They are
+merged into the triggers only when many wait, since each batch after the first few has few such cells.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +21,7 @@ from ingest.recorders.scan import Batch, Cells, Moments, Triggers, better_cells,
 from schema.terms import HISTOGRAM_BINS, PRECEDING
 
 WAITING_SHARE = 0.25
-"""Number of waiting cells above which they are merged, as a share of the number of triggers."""
+"""Number of waiting candidates above which they are merged, as a share of the number of triggers."""
 
 MANY = 2**62
 """Number of rows far above that of any batch, for triggers that are known from the start."""
@@ -42,7 +42,7 @@ class Candidates(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """Reductions of one layer. waiting: cells not yet merged into the triggers. n_seen: number of rows that the triggers were selected from."""
+    """Reductions of one layer. waiting: candidates not yet merged into the triggers. n_seen: number of rows that the triggers were selected from."""
 
     moments: Moments
     triggers: Triggers
@@ -51,7 +51,7 @@ class Layer(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows of a batch on one device, with the fields of `Batch`."""
+    """Rows of a batch on one device, with the fields of `Batch` except x."""
 
     positions: Tensor
     indices: Tensor
@@ -108,7 +108,7 @@ class TorchKeys:
             self.n_positions += len(batch.counted)
 
     def settle(self) -> None:
-        """Add the cells that the last call of `add` left to be found to the waiting cells of their layer."""
+        """Fetch the cells that the last call of `add` has searched for, and add them to the waiting candidates of their layer."""
         if self.unsettled:
             layer, batch, found = self.unsettled
             self.layers[layer] = add_cells(self.layers[layer], batch, found())
@@ -136,7 +136,7 @@ class TorchKeys:
 
 
 def stack_layers(parts: Iterable[Tensor]) -> np.ndarray:
-    """Stack the layers' tensors, wherever they are, into one array."""
+    """Stack the layers' tensors, from whichever devices, into one array."""
     return np.stack([part.cpu().numpy() for part in parts])
 
 
@@ -177,7 +177,7 @@ def no_triggers(d_ffn: int, k: int, device: torch.device, is_distinct: bool = Fa
 
 
 def add_cells(layer: Layer, batch: Batch, cells: Cells) -> Layer:
-    """Add cells found in a batch to the waiting cells of a layer, and merge them into its triggers if many wait."""
+    """Add cells found in a batch to the waiting candidates of a layer, and merge all of these into its triggers if many wait."""
     row, key = cells
     if len(row) == 0:
         return layer

@@ -87,7 +87,7 @@ class Trace(Work):
     def seconds(self, sample: CostSample) -> float:
         """Estimate the time of everything computed at the sampled positions and, if no sweep reads the text, of the forward passes.
 
-        One sequence is read for each position.
+        The estimate assumes that one sequence is read for each sampled position.
         """
         if sample.seen is None:
             return 0.0

@@ -50,7 +50,7 @@ class TraceSettings:
 
 
 class Rows:
-    """Collector of columns by table name, which it joins into one Arrow table per name."""
+    """Collector of rows. It takes columns for a table name, and joins all columns of a name into one Arrow table."""
 
     def __init__(self) -> None:
         self.parts: dict[str, list[pa.Table]] = defaultdict(list)
@@ -148,7 +148,7 @@ def add_lens(rows: Rows, states: TracedStates, layer: int, site: str, lens: Lens
 
 
 def add_vectors(rows: Rows, states: TracedStates, layer: int, sites: tuple[str, ...]) -> None:
-    """Add the vectors of the chosen sites; resid_pre of a later layer is the resid_post of the layer before, and is not stored twice."""
+    """Add the vectors of the chosen sites. resid_pre is stored for layer 0 only, since in later layers it is the resid_post of the layer before."""
     for site in sites:
         if site != "resid_pre" or layer == 0:
             vectors = states.sites[site][layer].float().cpu().numpy()

@@ -1,4 +1,4 @@
-"""Rows of the tables of structural probes, for a target at one place of the stream and for the target itself."""
+"""Rows of the tables of structural probes: of a target's probes at one place of the stream, and of the target itself."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,8 +58,8 @@ class Trees:
 class Scores:
     """Scores on the sentences of the test.
 
-    is_right, documents: of each edge of their trees (distance), or of each sentence (depth). correlation: None if no sentence has a length that counts
-    (`over_lengths`).
+    is_right, documents: one entry for each edge of the trees (distance), or for each sentence (depth). correlation: None if no sentence has a length that
+    counts (`over_lengths`).
     """
 
     is_right: np.ndarray
@@ -128,7 +128,7 @@ def task_row(run_id: int, corpus_id: int, of: Trees, target: str) -> pa.Table:
 def tree_tables(
     run_id: int, of: Trees, target: str, place: Place, states: Mapping[str, WordStates], ranks: Sequence[int], seed: int
 ) -> Tables:  # fmt: skip
-    """Compute the rows of `tree_probe`, and of `tree_edge` if the target is distance. states: by TREE_KINDS; ranks: ascending."""
+    """Compute the rows of `tree_probe`, and of `tree_edge` if the target is distance. states: those for each of TREE_KINDS; ranks: ascending."""
     rows, edges = [], EDGE.empty_table()
     learn = [gold(s, target) for s in of.train]
     for kind in TREE_KINDS:
@@ -151,7 +151,7 @@ def tree_tables(
 
 
 def split_states(states: WordStates, place: Place, of: Trees) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Split the states by sentence, [n, d_model] each, after scaling each to length one and standardising all by those to learn from."""
+    """Scale all states to length one, standardise them by those to learn from, and split them by sentence, [n, d_model] each."""
     parts = [np.concatenate([s.last for s in part]) for part in (of.train, of.test)]
     both = standardise_states(*(of_length_one(states.states_at(place, positions)) for positions in parts))
     return tuple(np.split(x, np.cumsum([len(s) for s in part])[:-1]) for x, part in zip(both, (of.train, of.test), strict=True))  # type: ignore[return-value]
@@ -213,7 +213,7 @@ class TreeProbe(Work):
         yield Plan({**request.weights_settings(), **settings}, [1] * len(shards), "probes", jobs, text.corpus_id)
 
     def rows(self, sample: CostSample) -> dict[str, int]:
-        """Count the rows; those of edges are an upper bound."""
+        """Count the rows; the number for `tree_edge` is an upper bound."""
         n_places = 1 + len(chosen_layers(sample.request.options["probe_layers"], sample.model.n_layers))
         n_ranks = len(chosen_ranks(sample.request.options["tree_ranks"], sample.model.d_model))
         n_words = min(MOST_WORDS[True], sample.seen.n_positions) if sample.seen else 0
@@ -251,7 +251,7 @@ def require_trees(found: Trees) -> None:
     for what, sentences in (("to learn from", found.train), ("of the test", found.test)):
         if not any((~s.is_punctuation).sum() > 1 for s in sentences):
             raise AtlasError(
-                f"{OPTION}: of the sentences {what} none has a whole tree of read words ({found.n_left_out} sentences of both parts are left out); "
+                f"{OPTION}: no sentence {what} has a whole tree of read words ({found.n_left_out} sentences of both parts are left out); "
                 "give --words with heads, or more text"
             )
 

@@ -10,9 +10,10 @@ LENGTHS = range(5, 51)
 
 
 def spanning_tree(distances: np.ndarray, start: int) -> np.ndarray:
-    """Find the minimum spanning tree of n words from their distances [n, n]: the word before each on the way from `start`, [n]; -1 for `start`.
+    """Find the minimum spanning tree of n words from their distances [n, n].
 
-    Among equal distances, the word with the lowest index joins first, and a word keeps the neighbour that joined earlier.
+    Returns, for each word, the word before it on the way from `start`, [n]; -1 for `start`. Among equal distances, the word with the lowest index joins first,
+    and a word keeps the neighbour that joined earlier.
     """
     n = len(distances)
     before, nearest = np.full(n, start), distances[start].astype(np.float64)
@@ -27,13 +28,13 @@ def spanning_tree(distances: np.ndarray, start: int) -> np.ndarray:
 
 
 def found_edges(heads: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """Check, for each word with a head, whether the tree `before` joins the two: [n_edges]. heads, before: [n], -1 for a word without one."""
+    """Check, for each word with a head, whether the tree `before` joins the word and its head: [n_edges]. heads, before: [n], -1 for none."""
     words = np.flatnonzero(heads >= 0)
     return (before[words] == heads[words]) | (before[heads[words]] == words)
 
 
 def renumber_heads(heads: np.ndarray, is_out: np.ndarray) -> np.ndarray:
-    """Renumber the heads [n] among the words that stay; -1 for a word that has no head or whose head is out."""
+    """Leave out some words, and renumber the heads [n] of the others; -1 for a word that has no head or whose head is left out."""
     number = np.cumsum(~is_out) - 1
     kept = heads[~is_out]
     return np.where((kept >= 0) & ~is_out[kept], number[kept], -1)
@@ -57,7 +58,7 @@ def distance_correlation(found: np.ndarray, gold: np.ndarray) -> float:
 
 
 def depth_correlation(found: np.ndarray, gold: np.ndarray) -> float:
-    """Compute the rank correlation of the depths of a sentence's words; both [n]."""
+    """Compute the rank correlation of found and gold depths of a sentence's words. found, gold: [n]."""
     return float(rank_correlations(found[None], gold[None])[0])
 
 

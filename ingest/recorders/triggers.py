@@ -22,9 +22,9 @@ from schema.terms import FORMER_PASSES
 
 
 class TriggerRecorder:
-    """A recorder of one shard's statistics, and of those of its triggers that are still among the k best of all that `keys` has seen.
+    """Recorder of one shard's statistics, and of the shard's triggers that are among the k best of all positions that `keys` has seen.
 
-    keys: reductions that go on from shard to shard, so a shard carries only triggers that beat the k-th best known.
+    keys: reductions that continue from shard to shard, so that a shard has only triggers that beat the k-th best of the shards before.
     skip_first: positions with a lower index are read, but do not count. distinct: if above 0, a key and tail keep only the best of the positions whose last
     `distinct` tokens are equal.
     """
@@ -56,7 +56,7 @@ class TriggerRecorder:
             self.n_added.update((i, layer + 1) for i in self.sequence_ids)
 
     def state(self) -> dict[str, Any]:
-        assert isinstance(self.keys, CpuKeys), "what a GPU reduces is not written while it is read"
+        assert isinstance(self.keys, CpuKeys), "reductions on a GPU are not saved before their shard is complete"
         return {**{name: getattr(self, name) for name in self.held}, "keys": {name: getattr(self.keys, name) for name in self.keys.held}}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -77,11 +77,11 @@ def batch_contexts(batch: Batch, n: int) -> np.ndarray:
 
 
 def no_batch(*_: object) -> None:
-    raise RuntimeError("a layer came before its batch")
+    raise RuntimeError("take was called before begin")
 
 
 def kept_keys(worker: Worker, run_id: int, k: int, is_distinct: bool) -> CpuKeys | TorchKeys:
-    """Return the reductions that the shards of a sweep share, made by the first shard that requests them."""
+    """Return the reductions that the shards of a sweep share. The first call makes them."""
     return worker.shared_state(run_id, lambda: new_keys(worker.model, k, is_distinct))
 
 
@@ -103,13 +103,13 @@ class Sweep(Work):
         if rule.skip_first >= seen.longest:
             return (
                 f"note: no triggers and no statistics: the longest sequence of this corpus has {seen.longest:,} tokens, and the first {rule.skip_first:,} "
-                "are left out; --skip-first, in a new file, leaves out fewer"
+                "are left out; to leave out fewer, ingest into a new file with a smaller --skip-first"
             )
         k = kept_triggers(basis.request, seen.n_positions)
         if seen.repeat and not rule.distinct and seen.repeat.n >= k:
             return (
-                f"note: {' '.join(seen.repeat.text.split())!r} stands {seen.repeat.n:,} times in this corpus: it may fill all {k:,} triggers of a key. "
-                "--distinct 16, in a new file, keeps of positions with the same last 16 tokens one"
+                f"note: {' '.join(seen.repeat.text.split())!r} occurs {seen.repeat.n:,} times in this corpus: it may fill all {k:,} triggers of a key. "
+                "To keep only one of the positions with the same last 16 tokens, ingest into a new file with --distinct 16"
             )
         return None
 
@@ -154,7 +154,7 @@ class CountingRule(NamedTuple):
 def counting_rule(basis: Basis, corpus_id: int) -> CountingRule:
     """Take each part of the rule from its option if given, else from an earlier sweep of the corpus, else from the default.
 
-    By default the first position does not count, except for the papers' figures, and repeated contexts all count.
+    By default the first position of each sequence does not count, unless all passes of --paper are requested, and repeated contexts all count.
     """
     options = basis.request.options
     is_paper = all(options[name] for name in FORMER_PASSES["paper"])
@@ -171,5 +171,7 @@ def kept_triggers(request: Request, n_positions: int) -> int:
     asked: int = request.options["triggers"]
     k = min(asked, n_positions)
     if k > MAX_RANK:
-        raise AtlasError(f"--triggers {asked}: this corpus has {n_positions:,} positions, and of each key at most {MAX_RANK:,} triggers are kept")
+        raise AtlasError(
+            f"--triggers {asked}: this corpus has {n_positions:,} positions, but at most {MAX_RANK:,} triggers of each key can be stored; give a smaller number"
+        )
     return k

@@ -1,4 +1,4 @@
-"""Lengths ‖W_O·v‖ of a head's output for each source; times the weight, how much the source moves (Elhage et al. 2021, value-weighted attention)."""
+"""Length ‖W_O·v‖ of a head's output for each source. Times the weight, it is how much the source moves (Elhage et al. 2021, value-weighted attention)."""
 
 import torch
 from torch import Tensor

@@ -89,7 +89,7 @@ def all_unit_values(model: Model) -> list[Tensor]:
 
 
 def units_of(model: Model, layers: list[int], device: torch.device) -> Tensor:
-    """Divide the values of some layers by their lengths, [layers, d_ffn, d_model], with only one copy of them in memory."""
+    """Divide the values of some layers by their lengths, [layers, d_ffn, d_model], without a second copy in memory."""
     found = torch.empty(len(layers), model.d_ffn, model.d_model, device=device)
     for into, layer in zip(found, layers, strict=True):
         into.copy_(normalize(model.values(layer), dim=1))

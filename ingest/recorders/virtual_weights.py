@@ -1,6 +1,6 @@
 """Virtual weights: how strongly each neuron's key reads each neuron's value of an earlier layer, k̂·v, with the norm before the key folded in.
 
-There is one for each pair of neurons, so only the largest of each neuron are stored, and the sum of squares of all.
+There is one for each pair of neurons. Only the largest of each neuron are stored, and the sum of the squares of all of its virtual weights.
 Source: Elhage et al. 2021, "virtual weights and the residual stream as a communication channel".
 """
 
@@ -26,7 +26,7 @@ def readers(model: Model, layer: int) -> dict[str, Tensor]:
 
 
 class Largest:
-    """The N_KEPT virtual weights of largest modulus of each neuron of a layer, the other neuron of each, and the sum of squares of all."""
+    """Each neuron's N_KEPT virtual weights of largest modulus, with the other neuron of each, and the sum of the squares of all, for one layer."""
 
     def __init__(self, mine: Tensor) -> None:
         self.mine = mine

@@ -1,4 +1,4 @@
-"""Rows of the table `word`: words with their labels, and the tokens at which the model has read them.
+"""Rows of the table `word`: words with their labels, and the positions of their tokens.
 
 A text without labels is cut into words at white space, as in the question word_surprisal, and into sentences by the rule of ingest/text/sentences.py.
 """
@@ -29,7 +29,7 @@ from schema.key_files import file_sha256
 WORD = re.compile(r"\S+")
 
 LOOK_AHEAD = 4
-"""Number of characters of the next sentence that decide whether a sentence ends."""
+"""Number of characters after the possible end of a sentence that decide whether the sentence ends there."""
 
 LABELS = ("pos", "tag", "relation", "entity")
 SCHEMA = pa.schema(
@@ -103,7 +103,7 @@ class Words(Work):
         return {"word": sample.seen.n_positions} if sample.seen else {}
 
     def seconds(self, sample: CostSample) -> float:
-        """Estimate the time of the tagger, from the start of the first text; a file takes next to nothing."""
+        """Estimate the time of the tagger, measured on the start of the first text. Words from a file take almost no time."""
         name = tagger(sample.request)
         if sample.seen is None or name is None:
             return 0.0
@@ -167,7 +167,7 @@ def file(request: Request) -> Path:
 
 
 def split_words(text: str, read: int) -> list[Word]:
-    """Find the words that begin in the first `read` characters. Punctuation stays with the word that it is written with."""
+    """Find the words that begin in the first `read` characters. Punctuation stays part of the word that it is joined to."""
     starts = sentence_starts(text[: read + LOOK_AHEAD])
     words = takewhile(lambda m: m.start() < read, WORD.finditer(text))
     return [Word(m.start(), m.end(), bisect_right(starts, m.start()) - 1, None, None, None, None, None) for m in words]

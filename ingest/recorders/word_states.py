@@ -1,4 +1,4 @@
-"""States at chosen positions in chosen layers, in a file without a name, which is gone when the process that opened it ends, even if killed."""
+"""States at chosen positions in chosen layers, in an unnamed file, which disappears when the process that opened it ends, even if it is killed."""
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
@@ -30,7 +30,7 @@ def places(layers: Sequence[int]) -> list[Place]:
 
 
 class WordStates:
-    """A recorder of states at chosen positions, in the places that `places` lists.
+    """Recorder of states at chosen positions, in the places that `places` lists.
 
     states: [n_places, n_positions, d_model] float16, on disk. position_ids: [n_positions], ascending.
     """
@@ -84,7 +84,7 @@ def read_sequences(model: Model, found: WordStates, sequences: Sequence[TokenSeq
 
 
 def untrained_model(model: Model, seed: int) -> Model:
-    """Build the same architecture with the random weights that its training would begin with."""
+    """Build a model of the same architecture with random weights, as they are before training."""
     config = deepcopy(model.hf.config)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -95,7 +95,7 @@ def untrained_model(model: Model, seed: int) -> Model:
 def states_of(
     model: Model, position_ids: np.ndarray, seed: int, kind: str, *, layers: Sequence[int], sequences: Sequence[TokenSequence], batch_tokens: int, folder: Path
 ) -> dict[str, WordStates]:
-    """Record states under two names: the model's under `kind`, the kind of probe that reads them, and those with random weights under 'untrained'."""
+    """Record the states of the model, under the name `kind`, and those of the same model with random weights, under the name 'untrained'."""
     # words that are written as one end at one token
     positions = np.unique(position_ids)
     return {

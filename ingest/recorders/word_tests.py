@@ -1,4 +1,4 @@
-"""Analogies and similarities of words, answered by the rows of an embedding matrix.
+"""Tests of analogies and similarities of words, answered by the rows of an embedding matrix.
 
 Source: Mikolov et al. 2013; Levy and Goldberg 2014 (3CosAdd, 3CosMul); Spearman's correlation as for WordSim-353 and SimLex-999.
 """
@@ -27,7 +27,7 @@ Question = tuple[str, str, str, str]
 
 
 class Words:
-    """The words of an embedding space: the row that stands for a word, and all rows that spell it. texts: those of the space's tokens."""
+    """The words of an embedding space: the row that stands for a word, and all rows that spell it. texts: the texts of the space's tokens."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.rows = {text: row for row, text in reversed(list(enumerate(texts)))}
@@ -46,7 +46,7 @@ class Words:
 
 
 def answer_questions(space: Space, words: Words, questions: Sequence[Question]) -> Iterator[tuple[str, int, int]]:
-    """Yield for each method its name, how many answers are right, and how many if the three given words may be answers too.
+    """Yield, for each method, its name, the number of right answers, and the number of right answers if the three given words may be answers too.
 
     questions: their words must all have a row.
     """
@@ -76,7 +76,7 @@ def score_tokens(unit: Tensor, rows: Tensor, method: str) -> Tensor:
 
 
 def analogy_rows(space: Space, words: Words, sections: dict[str, list[Question]]) -> list[dict[str, object]]:
-    """Build the rows of `analogy_score`. A section in which no question can be asked has rows too, which say how many were left out."""
+    """Build the rows of `analogy_score`. A section without a question that can be asked has rows too, which count the questions left out."""
     found: list[dict[str, object]] = []
     for section, questions in sections.items():
         asked = [q for q in questions if all(words.row(word) is not None for word in q)]
@@ -87,7 +87,7 @@ def analogy_rows(space: Space, words: Words, sections: dict[str, list[Question]]
 
 
 def similarity_row(space: Space, words: Words, suite: str, pairs: Sequence[tuple[str, str, float]]) -> dict[str, object]:
-    """Build the row of `similarity_score` of a suite."""
+    """Build the row of `similarity_score` for a suite of word pairs."""
     found = [(words.row(first), words.row(second), score) for first, second, score in pairs]
     used = [(first, second, score) for first, second, score in found if first is not None and second is not None]
     row: dict[str, object] = {"space": space.name, "suite": suite, "n_pairs": len(used), "n_left_out": len(pairs) - len(used)}

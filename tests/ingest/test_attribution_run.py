@@ -77,7 +77,7 @@ def test_another_trace_is_given_only_the_positions_that_it_lacks(tiny: Tiny, tmp
 
 
 def test_without_a_trace_it_is_refused(tiny: Tiny, tmp_path: Path) -> None:
-    with pytest.raises(AtlasError, match="--attribution needs --trace: it takes apart the predictions at the positions that are traced"):
+    with pytest.raises(AtlasError, match="--attribution needs --trace: it attributes the predictions at the positions that --trace samples"):
         run(tiny, tmp_path / "a.duckdb", trace=0)
     assert not (tmp_path / "a.duckdb").exists()
     refused = CliRunner().invoke(command, [str(tmp_path / "a.duckdb"), "--model", "x", "--attribution"])

@@ -109,7 +109,7 @@ def test_a_text_without_bigrams_or_a_sweep_is_told(tmp_path: Path, capsys: pytes
     text.write_text("x")
     given = {"context": 4, "batch_size": 2, "shard_positions": 100, "direct_path": True, "seed": 0}
     run(asked(tmp_path / "a.duckdb", str(model), str(text), triggers=2, **given))
-    assert "none of its tokens is followed by another" in capsys.readouterr().err
+    assert "it has no token that is followed by another" in capsys.readouterr().err
     run(asked(tmp_path / "c.duckdb", str(model), str(text), trace=1, **given))
     assert "no direct_path of this corpus: it has no finished sweep" in capsys.readouterr().err
 

@@ -86,7 +86,7 @@ def test_a_model_configured_for_a_longer_context_has_the_same_tables() -> None:
     for one, other in zip(*(token_circuits(m, 0, np.ones(40, int), 0, Distances(read_context(m, 16))).factors(0)["qk"] for m in (short, long)), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=0)
     assert (read_context(short, 16), read_context(short, 99)) == (16, 64)
-    with pytest.raises(AtlasError, match="--context 99000000: .*float32 tells 16,777,216"):
+    with pytest.raises(AtlasError, match="--context 99000000: .*float32 tells only 16,777,216"):
         read_context(long, 99_000_000)
 
 
@@ -128,8 +128,8 @@ def test_a_run_records_its_distances_and_keeps_them(tmp_path: Path, capsys: pyte
     assert len(both) == 2 and "distances" not in capsys.readouterr().err
     with open_reader(target) as con:
         basis = Basis(con, eager_model("llama"), replace(asked_first, options=asked_first.options | {"skip_trigram": (0, 1)}), None)
-        assert "the atlas has circuits already, of the distances that their run names" in PASS.note(basis)
-        assert "the skip-trigrams of layer 0 are of the text and the distances" in SKIP_TRIGRAM.note(basis)
+        assert "the atlas already has circuits with other distances" in PASS.note(basis)
+        assert "the skip-trigrams of layer 0 are based on the text and the distances" in SKIP_TRIGRAM.note(basis)
         plans = [*PASS.plans(basis), *SKIP_TRIGRAM.plans(basis)]
         assert [plan.settings["reads"]["attention_distance"] for plan in plans] == [[*first], [*first], both]
         distances = [next(iter(plan.jobs(9, [0]))).arguments["distances"] for plan in plans]

@@ -66,7 +66,7 @@ def test_a_block_has_different_tokens_that_are_not_special_and_comes_again() -> 
 def test_a_context_without_room_is_an_error() -> None:
     model = replace(tiny_model("llama"))
     model.hf.config.max_position_embeddings = 3
-    with pytest.raises(AtlasError, match="the probe repeat needs two tokens 2 times; context 3"):
+    with pytest.raises(AtlasError, match="the probe repeat reads at least two tokens 2 times in one context; the model has a context of 3"):
         probe_tables(model, "repeat", "auto", 0)
 
 

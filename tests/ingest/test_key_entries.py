@@ -132,5 +132,5 @@ def test_a_text_without_entries_brings_nothing(tmp_path: Path) -> None:
 def test_keys_of_a_lake_are_refused() -> None:
     request = asked(Path("a.lake"), "model", "text", keys=True)
     assert PASS.is_wanted(request)
-    with pytest.raises(AtlasError, match=r"--keys: keys are files in a folder beside an atlas file, and a.lake is a lake"):
+    with pytest.raises(AtlasError, match=r"--keys: keys are stored in a folder beside an atlas file, but a.lake is a lake"):
         PASS.check(request)

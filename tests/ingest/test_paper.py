@@ -94,8 +94,8 @@ def test_the_same_command_again_adds_nothing_and_says_nothing(target, whole, gpt
     assert rows(target, "SELECT count(*) FROM run") == [(7,)]
 
 
-SWEPT = [f"no {table}: this corpus has no finished sweep (--triggers); ask again when it has" for table in ("next_token_rank", "removal")]
-TRACED = ["no FFN updates in control_token: nothing is traced (--trace); ask again when it is"]
+SWEPT = [f"no {table}: this corpus has no finished sweep; ingest again with a sweep (--triggers)" for table in ("next_token_rank", "removal")]
+TRACED = ["no FFN updates in control_token: no position is traced; ingest again with --trace"]
 
 
 @pytest.mark.ci_cases(2)

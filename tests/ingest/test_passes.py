@@ -79,7 +79,7 @@ def test_each_comes_after_those_that_it_reads_from() -> None:
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize(
     ("value", "said"),
-    [("TWICE", "is a pass called sweep, which is there already"), ("LATE", "the pass late comes after nothing; there are .*weights")],
+    [("TWICE", "is a pass called sweep, but a pass of that name already exists"), ("LATE", "the pass late comes after nothing, .* known passes: .*weights")],
 )
 def test_what_cannot_be_a_pass_is_refused_by_the_name_of_its_entry_point(tmp_path: Path, value: str, said: str) -> None:
     groups = {found.GROUP: {"mine": f"tests.ingest.test_passes:{value}"}}

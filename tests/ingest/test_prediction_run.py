@@ -39,8 +39,8 @@ def test_predictions_without_a_corpus_are_refused() -> None:
     ("corpus", "options", "said"),
     [
         (None, {"ngram_split": "train"}, "need --corpus"),
-        ("-", {"ngram_split": "train"}, "standard input can be read once"),
-        ("text.txt", {"ngram_corpus": "-"}, "standard input can be read once"),
+        ("-", {"ngram_split": "train"}, "standard input, which can be read only once"),
+        ("text.txt", {"ngram_corpus": "-"}, "standard input, which can be read only once"),
     ],
 )
 def test_text_that_cannot_be_counted_is_refused(corpus: str | None, options: dict, said: str) -> None:
@@ -53,5 +53,5 @@ def test_text_that_cannot_be_counted_is_refused(corpus: str | None, options: dic
 def test_a_corpus_is_not_predicted_by_its_own_counts(tmp_path: Path) -> None:
     tiny = make(tmp_path, "gpt2", ["The people of the world.", "The union of the people."])
     request = tiny.request(tmp_path / "a.duckdb", trace=0, triggers=0, paper=False, ngram_corpus=str(tiny.corpus))
-    with pytest.raises(AtlasError, match="has no text to count in: its documents are those that are predicted"):
+    with pytest.raises(AtlasError, match="has no text to count in: all of its documents are to be predicted"):
         run(request)

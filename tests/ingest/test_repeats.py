@@ -67,5 +67,5 @@ def test_a_text_that_may_fill_a_list_is_noted_unless_contexts_are_distinct(con: 
         seen = Survey("", 3, 0, 0, 3, 90, (), (), longest=30, repeat=Repeat("the\nfooter", n))
         return passes()["sweep"].note(basis(con, Text(None, 0, seen, iter), **options))  # type: ignore[arg-type]
 
-    assert "'the footer' stands 3 times" in (note(3) or "") and "--distinct 16" in (note(3) or "")
+    assert "'the footer' occurs 3 times" in (note(3) or "") and "--distinct 16" in (note(3) or "")
     assert (note(2), note(3, distinct=4)) == (None, None)

@@ -397,7 +397,7 @@ def test_an_interrupted_sweep_of_more_triggers_than_positions_goes_on(tmp_path, 
 def test_more_triggers_than_the_table_has_ranks_are_refused_before_the_sweep(tmp_path, gpt2):
     corpus = tmp_path / "long.txt"
     corpus.write_text("ab " * 14_000)
-    with pytest.raises(AtlasError, match=r"--triggers 1000000: this corpus has 42,000 positions, and of each key at most 32,767"):
+    with pytest.raises(AtlasError, match=r"--triggers 1000000: this corpus has 42,000 positions, but at most 32,767"):
         ingest(tmp_path / "a.duckdb", gpt2, str(corpus), triggers=1_000_000)
     assert ingest(tmp_path / "a.duckdb", gpt2, str(corpus), triggers=3, trace=0).n_positions == 42_000
 

@@ -53,7 +53,7 @@ def test_a_corpus_goes_on_as_it_was_swept_before(con: duckdb.DuckDBPyConnection,
 
 
 def test_a_context_without_a_position_that_counts_is_refused() -> None:
-    with pytest.raises(AtlasError, match="--skip-first 8 leaves nothing of sequences of --context 8"):
+    with pytest.raises(AtlasError, match="--skip-first 8 leaves out whole sequences of --context 8"):
         passes()["sweep"].check(basis(duckdb.connect(), skip_first=8).request)
     passes()["sweep"].check(basis(duckdb.connect(), skip_first=7).request)
 

@@ -160,7 +160,7 @@ def test_tokens_count_as_the_text_has_them_and_bos_is_in_none(tmp_path: Path) ->
 def test_without_common_tokens_nothing_is_done_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, target = saved(tmp_path / "gpt2", seed=0), tmp_path / "a.duckdb"
     run(asked(target, str(model), None, **GIVEN))
-    assert "no skip_trigram: the atlas has no token 10 times in its text" in capsys.readouterr().err
+    assert "no skip_trigram: no token occurs 10 times in the atlas's text" in capsys.readouterr().err
     run(asked(target, str(model), None, **GIVEN, skip_trigram_seen=0))
     assert capsys.readouterr().err == ""
     with open_reader(target) as con:
@@ -174,16 +174,16 @@ def test_what_a_layer_has_is_kept_with_its_text_and_its_filter(tmp_path: Path, c
     with open_reader(target) as con:
         before = con.execute("SELECT * FROM circuit_source ORDER BY ALL").fetchall()
     (tmp_path / "b.txt").write_text("the end")
-    assert "of the text and the distances" not in capsys.readouterr().err
+    assert "based on the text and the distances" not in capsys.readouterr().err
     run(asked(target, str(model), str(tmp_path / "b.txt"), **GIVEN, skip_trigram_seen=2))
-    assert "the skip-trigrams of layer 0 are of the text and the distances that the atlas had when they were begun" in capsys.readouterr().err
+    assert "the skip-trigrams of layer 0 are based on the text and the distances that the atlas had when their run began" in capsys.readouterr().err
     with open_reader(target) as con:
         assert con.execute("SELECT * FROM circuit_source ORDER BY ALL").fetchall() == before
         # one that goes on goes on with them
         (plan,) = PASS.plans(Basis(con, eager_model("gpt2"), asked(target, str(model), None, **GIVEN, skip_trigram_seen=2), None))
         (job,) = plan.jobs(2, [0])
     assert job.arguments["counts"].tolist() == [row[4] for row in before if row[1:3] == (0, "qk")]
-    with pytest.raises(AtlasError, match=r"--skip-trigram-seen 5: run 2 has read layer 0 with 2"):
+    with pytest.raises(AtlasError, match=r"--skip-trigram-seen 5: run 2 has read layer 0 with 2 instead"):
         run(asked(target, str(model), str(tmp_path / "a.txt"), **GIVEN, skip_trigram_seen=5))
 
 

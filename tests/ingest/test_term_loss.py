@@ -91,7 +91,7 @@ def test_the_unigram_is_that_of_the_whole_corpus() -> None:
 
 def test_a_model_whose_ffns_write_is_refused_before_anything_is_computed() -> None:
     request = asked("x.duckdb", "m", "text", term_loss=True)
-    with pytest.raises(AtlasError, match=r"--term-loss: tiny-gpt2 has FFNs that write \(layer 0\).* models of attention alone, such as attention-2l-sotu"):
+    with pytest.raises(AtlasError, match=r"tiny-gpt2 has FFNs that write to the stream \(layer 0\).* a model of attention alone, such as attention-2l-sotu"):
         PASS.check_model(request, eager_model("gpt2"))
     half = silenced(eager_model("gpt2"))
     # a bias alone is enough

@@ -128,9 +128,9 @@ def test_a_text_none_of_whose_words_is_read_whole_is_said(tmp_path: Path) -> Non
 def test_words_without_labels_are_said_to_have_none(told: Path, tmp_path: Path) -> None:
     model = saved(tmp_path / "gpt2", seed=0)
     for option, given, said in (
-        ("probe", ("pos",), "--probe pos: a probe tells labels apart, and of the words to learn from no word has one"),
-        ("tree_probe", True, "of the sentences to learn from none has a whole tree"),
-        ("head_relation", True, "none has two read words that a relation joins; give --words with heads"),
+        ("probe", ("pos",), r"--probe pos: a probe needs two labels and words to test on; labels among the words to learn from: 0 \(no word has one\)"),
+        ("tree_probe", True, "no sentence to learn from has a whole tree"),
+        ("head_relation", True, "has two read words that a relation joins; give --words with heads"),
     ):
         with pytest.raises(AtlasError, match=said):
             run(asked(tmp_path / "a.duckdb", str(model), "sotu", **GIVEN, **{option: given}))
