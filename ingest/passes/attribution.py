@@ -17,7 +17,7 @@ class Attribution(RecordingPass):
     reads = ("attribution",)
     needs_corpus = True
     reads_heads = True
-    options = (flag("attribution", "Take apart the predictions at traced positions: logits by part, and rows of attention."),)
+    options = (flag("attribution", "Attribute the predictions at traced positions: logits by part of the model, and the sources that heads look at."),)
     work = "ingest.recorders.attribution_recorder:Attribution"
 
     def check(self, request: "Request") -> None:

@@ -9,7 +9,7 @@ class HeadRelation(PlannedPass):
     reads = ("word", "position", "sequence", "document")
     needs_corpus = True
     reads_heads = True
-    options = (flag("head-relation", "Hold where each attention head looks against the relations of the words."),)
+    options = (flag("head-relation", "Compare where each attention head looks with the relations of the words."),)
     work = "ingest.recorders.head_relations:HeadRelation"
 
 

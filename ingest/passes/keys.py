@@ -21,8 +21,10 @@ class Keys(RecordingPass):
     needs_corpus = True
     is_repeatable = False
     options = (
-        flag("keys", "Keep the key of every position of the corpus in the folder NAME.keys, for `atlas retrieve`."),
-        click.Option(["--min-index"], type=click.IntRange(0), default=1, show_default=True, help="Keep no key of positions before this one of their sequence."),
+        flag("keys", "Store the key of every position of the corpus in the folder NAME.keys, for `atlas retrieve`."),
+        click.Option(
+            ["--min-index"], type=click.IntRange(0), default=1, show_default=True, help="Store no key of positions before this index of their sequence."
+        ),
     )
     work = "ingest.recorders.key_entries:Keys"
 

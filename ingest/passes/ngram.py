@@ -21,8 +21,8 @@ class Ngram(PlannedPass):
     after = ("weights",)
     is_repeatable = False
     options = (
-        click.Option(["--ngram-split"], metavar="SPLIT", help="Predict every position by counting too, in this split of the corpus or of --ngram-corpus."),
-        click.Option(["--ngram-corpus"], metavar="CORPUS", help="The corpus to count in, as --corpus names one.  [default: that of --corpus]"),
+        click.Option(["--ngram-split"], metavar="SPLIT", help="Predict every position by n-grams too, counted in this split of --corpus or --ngram-corpus."),
+        click.Option(["--ngram-corpus"], metavar="CORPUS", help="Corpus to count n-grams in, named as for --corpus.  [default: that of --corpus]"),
     )
     work = "ingest.recorders.kneser_ney:Ngram"
 

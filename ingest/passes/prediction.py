@@ -17,7 +17,9 @@ class Prediction(RecordingPass):
     is_repeatable = False
     options = (
         click.Option(
-            ["--prediction/--no-prediction"], default=None, help="Keep the model's prediction at every position of the corpus.  [default: where it is swept]"
+            ["--prediction/--no-prediction"],
+            default=None,
+            help="Store the model's prediction at every position of the corpus.  [default: if the corpus is swept]",
         ),
     )
     work = "ingest.recorders.predictions:Prediction"

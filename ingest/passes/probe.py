@@ -21,8 +21,10 @@ class LinearProbe(PlannedPass):
     needs_corpus = True
     options = (
         click.Option(["--probe"], type=click.Choice(PROBE_TASKS), multiple=True, help="Read this label of the words from states, by linear probes."),
-        click.Option(["--probe-rank"], type=click.IntRange(min=1), metavar="N", help="With probes that read at most so many directions of a state."),
-        click.Option(["--probe-layers"], metavar="LAYERS", default="all", show_default=True, help="Of which layers: numbers such as 0,5,9."),
+        click.Option(["--probe-rank"], type=click.IntRange(min=1), metavar="N", help="Let each probe read at most N directions of a state."),
+        click.Option(
+            ["--probe-layers"], metavar="LAYERS", default="all", show_default=True, help="Layers whose states the probes read: numbers such as 0,5,9."
+        ),
     )
     work = "ingest.recorders.probe_rows:LinearProbe"
 

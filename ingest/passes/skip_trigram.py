@@ -29,7 +29,7 @@ class SkipTrigram(PlannedPass):
             default=10,
             show_default=True,
             metavar="N",
-            help="They are of tokens that the text of the atlas has this often; 0: of all tokens.",
+            help="List only tokens that occur at least N times in the atlas's text; 0: all tokens.",
         ),
     )
     work = "ingest.recorders.skip_trigrams:SkipTrigram"

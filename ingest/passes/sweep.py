@@ -19,7 +19,9 @@ class Sweep(RecordingPass):
     after = ("weights",)
     is_repeatable = False
     options = (
-        click.Option(["--triggers"], type=click.IntRange(0, 2**31 - 1), default=50, show_default=True, help="Triggers kept of each key and tail; 0: no sweep."),
+        click.Option(
+            ["--triggers"], type=click.IntRange(0, 2**31 - 1), default=50, show_default=True, help="Triggers stored for each key and tail; 0: no sweep."
+        ),
         click.Option(
             ["--skip-first"],
             type=click.IntRange(0, 2**31 - 1),
@@ -29,7 +31,7 @@ class Sweep(RecordingPass):
         click.Option(
             ["--distinct"],
             type=click.IntRange(0, 2**31 - 1),
-            help="Of positions whose last so many tokens are equal, keep in each list of triggers the best alone; 0: keep all.  "
+            help="Of positions with this many equal last tokens, keep only the best in each list of triggers; 0: keep all.  "
             "[default: as the corpus was swept before, else 0]",
         ),
     )

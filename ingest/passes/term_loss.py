@@ -9,7 +9,7 @@ class TermLoss(PlannedPass):
     needs_corpus = True
     is_repeatable = False
     reads_heads = True
-    options = (flag("term-loss", "Tell how well a model of attention alone predicts with paths through none, one or more of its heads."),)
+    options = (flag("term-loss", "Compute the loss of a model of attention alone with paths through no head, one head or more."),)
     work = "ingest.recorders.term_losses:TermLoss"
 
 

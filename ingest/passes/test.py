@@ -17,9 +17,9 @@ class Test(PlannedPass):
     is_repeatable = False
     options = (
         click.Option(
-            ["--suite"], metavar="SUITE", multiple=True, help="Read the sentences of tests in place of a corpus; `atlas test` does."
+            ["--suite"], metavar="SUITE", multiple=True, help="Read this suite's sentences instead of a corpus, as `atlas test` does."
         ),
-        click.Option(["--items"], type=click.IntRange(1, 1000), default=150, show_default=True, help="Items of each paradigm that is generated."),
+        click.Option(["--items"], type=click.IntRange(1, 1000), default=150, show_default=True, help="Items of each generated paradigm."),
     )  # fmt: skip
     work = "ingest.recorders.suite_rows:Test"
 

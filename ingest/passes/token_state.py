@@ -8,7 +8,7 @@ class TokenState(PlannedPass):
     after = ("weights",)
     needs_corpus = True
     is_repeatable = False
-    options = (flag("token-states", "Keep the mean state of each frequent token, and tell how narrow the cone of states is in each layer."),)
+    options = (flag("token-states", "Store the mean state of each frequent token, and measure the anisotropy of states in each layer."),)
     work = "ingest.recorders.token_states:TokenState"
 
 

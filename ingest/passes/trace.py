@@ -22,9 +22,9 @@ class Trace(RecordingPass):
     reads = ("neuron", "trace")
     needs_corpus = True
     options = (
-        click.Option(["--vectors"], type=click.Choice(UPDATES), multiple=True, help="Keep these vectors of traced positions too."),
+        click.Option(["--vectors"], type=click.Choice(UPDATES), multiple=True, help="Store these vectors of traced positions too."),
         click.Option(
-            ["--coefficients"], type=click.IntRange(1), default=100, show_default=True, help="Largest coefficients kept of each traced position and layer."
+            ["--coefficients"], type=click.IntRange(1), default=100, show_default=True, help="Largest coefficients stored for each traced position and layer."
         ),
     )
     work = "ingest.recorders.trace_recorder:Trace"

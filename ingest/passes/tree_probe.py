@@ -20,7 +20,9 @@ class TreeProbe(PlannedPass):
     needs_corpus = True
     options = (
         flag("tree-probe", "Look for the parse trees of the words' sentences in the states of --probe-layers, by structural probes."),
-        click.Option(["--tree-ranks"], metavar="RANKS", default="64", show_default=True, help="With so many dimensions: numbers such as 1,4,16,64."),
+        click.Option(
+            ["--tree-ranks"], metavar="RANKS", default="64", show_default=True, help="Dimensions of the structural probes: numbers such as 1,4,16,64."
+        ),
     )
     work = "ingest.recorders.tree_rows:TreeProbe"
 

@@ -24,7 +24,7 @@ class Word(PlannedPass):
         click.Option(
             ["--words"],
             metavar="SOURCE",
-            help="Label the words of the corpus: spacy:PIPELINE, or a CoNLL-U file of its texts. white-space: find them, without labels.",
+            help="Label the words of the corpus: spacy:PIPELINE, or a CoNLL-U file of its texts. white-space: find the words, without labels.",
         ),
     )
     work = "ingest.recorders.word_rows:Words"
