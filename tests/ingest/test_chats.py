@@ -80,8 +80,8 @@ def test_what_a_template_does_not_render_word_for_word_has_no_roles_and_is_count
     (changed, kept) = counts.watch(render_chats([chat(talk(0)), chat(talk(0)[2:])], tokenizer, is_chat=False))
     assert ("roles" in changed.nested, kept.nested["roles"]) == (False, [{"role": "assistant", "start": 12, "end": 20}])
     assert counts.notes() == [
-        "note: 2 documents are chats, rendered by the tokenizer's own template; special tokens in them are read as such",
-        "note: whose words are where is not known of 1 chats: the template changes their messages",
+        "note: 2 documents are chats, rendered by the tokenizer's own template; special tokens in them are read as such tokens",
+        "note: the spans of each role are not known in 1 chats: the template changes their messages",
     ]
 
 
@@ -174,7 +174,7 @@ def test_a_template_makes_the_same_of_a_chat_on_every_day() -> None:
     counts = ChatCounts(tokenizer)
     first, again = (next(iter(counts.watch(render_chats([chat(talk(0))], tokenizer, is_chat=False)))).text for _ in range(2))
     assert first == again and first.startswith("26 July 2024 00:00:00.000000 ")
-    assert "note: the template asks for the date, and is told 26 July 2024 always, so that texts read again are the same" in counts.notes()
+    assert "note: the template asks for the date and always gets 26 July 2024, so that a chat is rendered alike on every day" in counts.notes()
 
 
 @pytest.mark.parametrize(
