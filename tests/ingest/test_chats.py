@@ -159,7 +159,7 @@ def test_rows_of_messages_are_chats_and_a_text_goes_before_them(tmp_path: Path) 
         ("{% for", r"^c: .*TemplateSyntaxError"),
         ("{{ ''.__class__.__mro__ }}", r"^c: .*SecurityError"),
         ("{{ 'a' * 9000000000 }}", r"^c: .*MemoryError"),
-        ("{{ 'a' * 20000000 }}", r"^c: .*ValueError: it makes 20,000,000 characters of it"),
+        ("{{ 'a' * 20000000 }}", r"^c: .*ValueError: it makes 20,000,000 characters of the chat"),
     ],
 )
 def test_a_template_that_is_broken_ends_in_one_line(template: str | None, message: str) -> None:

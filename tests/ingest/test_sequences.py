@@ -217,8 +217,8 @@ def test_a_token_can_be_named_to_begin_with(byte_tokenizer, sentencepiece_tokeni
     ("options", "message"),
     [
         ({"bos": "always"}, "no BOS token; use 'auto' or 'never'"),
-        ({"bos": "sometimes"}, "there are auto, always, never"),
-        ({"by": "words"}, "there are tokens, sentences"),
+        ({"bos": "sometimes"}, "give auto, always, never"),
+        ({"by": "words"}, "give tokens, sentences"),
         ({"context": 0}, "no room for text"),
     ],
 )
