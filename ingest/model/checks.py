@@ -24,7 +24,7 @@ from ingest.model.parts import constants, layer_parts, logits
 from schema.errors import AtlasError
 
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
-"""Largest relative error that rounding alone may cause: in float32, of sums over d_ffn terms of both signs; else, a few units in the last place."""
+"""Largest relative error that rounding alone may cause: in float32, of sums over d_ffn terms of both signs; in the others, a few units in the last place."""
 
 EMBEDDING = "token row + position row = first resid_pre"
 STREAM = "resid_post of the layer before = resid_pre"

@@ -18,7 +18,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 USUAL_SEQUENCES = 8
-"""Number of sequences in a batch on the CPU; so few keep it busy."""
+"""Number of sequences in a batch on the CPU; a few are enough to keep it busy."""
 
 USUAL_TOKENS = 32768
 """Number of tokens in a batch on a GPU. It is fixed, not found by timing, so that the same command always makes the same batches."""

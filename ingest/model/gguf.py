@@ -46,7 +46,7 @@ def place_of(path: Path, dtype: str) -> Path:
 
 
 def kept_folder(path: Path, dtype: str) -> Path | None:
-    """Find the cached folder that a GGUF file was converted to; None if there is none, or it is damaged."""
+    """Find the cached folder that a GGUF file was converted to; None if there is no valid one."""
     with suppress(OSError):
         folder = place_of(path, dtype)
         return folder if kept_sha256(folder) is not None else None

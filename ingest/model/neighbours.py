@@ -33,7 +33,7 @@ N_SPREAD, N_LOUDEST = 32, 8
 def places(coefficients: Tensor) -> Tensor:
     """Choose positions, [n], by the coefficients [positions, d_ffn]: some evenly spaced, the last included, and those with the largest coefficients.
 
-    At the largest coefficients a model that bounds its coefficients shows.
+    If the model bounds its coefficients, the identities fail at the largest.
     """
     n = len(coefficients)
     spread = torch.linspace(0, n - 1, min(N_SPREAD, n), device=coefficients.device).round().long()
@@ -59,7 +59,7 @@ def check_texts(model: Model, length: int) -> None:
     # no one entry of the configuration says from where on
     n = bisect_left(range(length), True, key=lambda n: not reads_alike(model, n)) - 1
     raise AtlasError(
-        f"model {model.name} ({model.model_type}): states at the beginning of a text of {length} tokens are others than those of the beginning alone "
+        f"model {model.name} ({model.model_type}): states at the beginning of a text of {length} tokens differ from those of the beginning read alone "
         f"(relative error {error:.3g}), as with RoPE of the type longrope: numbers of a position would depend on what follows it; use --context {n}"
     )
 

@@ -17,7 +17,7 @@ TENSORS = frozenset(
 """Names that a pickle of weights imports, besides storages and number types."""
 
 LEGACY = 5
-"""Number of pickles at the beginning of a file written by torch before 1.6: three for its format, the weights, and a list of the data behind the pickles."""
+"""Number of pickles at the beginning of a file written by torch before 1.6: three about the format, one of the weights, one of the data's order."""
 
 MOST_BYTES = 64 << 20
 """Maximum bytes of a pickle, which holds names and shapes but no weights."""

@@ -30,7 +30,7 @@ TEXT, MOST_TEXT_BYTES = (".json", ".jinja", ".txt", ".model"), 48 << 20
 """Suffixes of text files beside a model's weights, and the maximum bytes of one: a vocabulary of 260,000 tokens has two thirds of that."""
 
 GGUF_HEADER_BYTES = 64 << 20
-"""Bytes of a GGUF file, from its beginning, that are read: its vocabulary and the tensor names that follow it end well before."""
+"""Number of bytes that are read from the beginning of a GGUF file; its vocabulary and the tensor names, which follow, end well before."""
 
 
 @dataclass(frozen=True)

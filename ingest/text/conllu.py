@@ -76,7 +76,7 @@ def sentences(path: Path) -> Iterator[Sentence]:
 
 
 def pieces(path: Path, lines: list[tuple[int, str]]) -> Iterator[WrittenForm]:
-    """Yield the written pieces of a sentence, in order. lines: each with its number."""
+    """Yield the forms of a sentence as the text has them, in order. lines: pairs of line number and line."""
     piece, last = None, 0
     for number, line in lines:
         cells = line.split("\t")

@@ -29,11 +29,11 @@ class Probe(NamedTuple):
     second_block: float
     """Loss on the second copy; how far it is below first_block shows what the model takes from the first copy."""
     induction: float
-    """Score of the head with the largest: its weight on the token that followed the destination's token before (prefix matching)."""
+    """Largest score of a head: its mean weight on the token that followed the previous copy of the destination's token (prefix matching)."""
     induction_layer: int
     induction_head: int
     previous: float
-    """Score of the head with the largest: its weight on the token before the destination."""
+    """Largest score of a head: its mean weight on the token before the destination."""
     previous_layer: int
     previous_head: int
 

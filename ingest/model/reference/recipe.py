@@ -11,7 +11,7 @@ WARMUP_STEPS = 300
 WEIGHT_DECAY = 0.1
 DROPOUT = 0.0
 AVERAGE_DECAY = 0.999
-"""Decay of the running mean of the weights, per step."""
+"""Decay per step of the running mean of the weights."""
 PATIENCE = 2
 """Checks within which the validation loss has to fall by `min_fall`."""
 

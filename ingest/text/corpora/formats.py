@@ -52,7 +52,7 @@ def sniffed_format(path: Path) -> str:
 
 
 def read_documents(path: Path, name: str, form: str, column: str) -> Iterator[Document]:
-    """Read the documents of a file of this format. column: the one with the text, if the format has columns."""
+    """Read the documents of a file of this format. column: the column that holds the text, if the format has columns."""
     return text_documents(path, name) if form == "txt" else TABLES[form](path, name, column)
 
 
