@@ -1,1 +1,1 @@
-"""The model in a process of its own, which receives prompts and returns tables of the atlas's own form."""
+"""The model in a process of its own, which receives prompts and returns tables with the columns of the atlas."""

@@ -1,4 +1,4 @@
-"""Attribution of one prediction of a prompt, as it is and under arms: the tables of the pass attribution."""
+"""Attribution of one prediction of a prompt, unchanged and under arms: the tables of the pass `attribution`."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from ingest.text.sequences import CutDocument
 from schema.errors import AtlasError
 
 ROWS_OF_ATTENTION = ("attention", "head_activity")
-"""Tables rebuilt from queries and keys. They would not show what an arm does to a head or an edge, so only the base's rows are returned."""
+"""Tables computed from queries and keys. They would not show what an arm changes in a head or an attention weight, so only the base's rows are returned."""
 
 
 BULKY = ("residual_state", "coefficient")

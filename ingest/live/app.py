@@ -1,6 +1,6 @@
 """The model process's web application: Starlette on a Unix socket. Limits are checked before parsing; nothing is ever unpickled.
 
-The tables of an answer wait in unnamed temporary files: they take no memory, however slowly the client receives them.
+The tables of an answer wait in unnamed temporary files, so that they take no memory, however slowly the client receives them.
 """
 
 import json
@@ -27,7 +27,7 @@ PIECE = 1 << 18
 
 
 class TableSpool(ExitStack):
-    """Temporary files with one Arrow stream per table, to which parts of the table are added as they are computed; closing deletes them."""
+    """Temporary files with one Arrow stream per table. Parts of a table are added as they are computed; closing the spool deletes the files."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,10 +131,10 @@ class Process:
         except (AtlasError, Cancelled) as error:
             yield line(refusal(error))
         except MemoryError:
-            yield line(refusal(AtlasError("there was not enough memory for this: give a shorter prompt, or fewer arms")))
+            yield line(refusal(AtlasError("there was not enough memory for this request: give a shorter prompt, or fewer arms")))
         except Exception as error:
             words = f"{type(error).__name__}: {error}".partition("\n")[0]
-            yield line(refusal(AtlasError(f"the model process could not answer this ({words}); others it answers as before")))
+            yield line(refusal(AtlasError(f"the model process could not answer this request ({words}); it still answers others")))
         finally:
             await events.aclose()  # type: ignore[attr-defined]
             self.last_asked = time.monotonic()

@@ -1,4 +1,4 @@
-"""Continuations of a prompt, as it is and under each arm: rows of `generation`, and the texts so far while they are generated."""
+"""Continuations of a prompt, unchanged and under each arm: rows of `generation`, and the unfinished texts while they are generated."""
 
 import pyarrow as pa
 import torch
@@ -20,7 +20,7 @@ GENERATION = pa.schema(
 
 
 def generation_table(model: Model, prompt: CutDocument, arms: tuple[Arm, ...], asked: LiveRequest, tell: Tell) -> pa.Table:
-    """Generate one row for the prompt and one for each resolved arm; no row if no new token is requested. `finish` is eos for a text that ended by itself."""
+    """Generate one row for the prompt and one for each resolved arm; no row if no new token is requested. `finish` is eos if the model ended the text."""
     if not asked.n_new:
         return GENERATION.empty_table()
     decoding = Decoding() if asked.seed is None else Decoding("sample")

@@ -39,10 +39,10 @@ class Engine:
         self.heads_hold = False
         """Whether the identities of attention were checked and hold. The first attribution checks them: a model that fails them can still show its FFNs."""
         self.is_lost = False
-        """Whether loading the model failed. The process then stops, so that a new one can be started with another model name."""
+        """Whether loading the model failed. The process then stops, so that a new process can be started with another model."""
 
     def load(self, tell: "Tell") -> "Model":
-        """Load and check the model, unless it is loaded. Raises AtlasError if the model is not the atlas's, or its identities do not hold."""
+        """Return the model; load and check it first if it is not loaded. Raises AtlasError if it is not the atlas's model, or its identities do not hold."""
         if self.model is None:
             try:
                 self.model = self.load_checked_model(tell)
@@ -74,11 +74,11 @@ class Engine:
             try:
                 check_attention(model)
             except AtlasError as error:
-                raise AtlasError(f"{error}. Without taking its prediction apart the prompt can be traced, as `atlas trace` does") from error
+                raise AtlasError(f"{error}. The prompt can be traced without taking its prediction apart, as `atlas trace` does") from error
             self.heads_hold = True
 
     def trace(self, asked: LiveRequest, tell: "Tell") -> Iterator[dict[str, pa.Table]]:
-        """Yield the tables for the prompt, as it is and under arms, in parts as they are computed: the trace, and the predictions of the base and the arms.
+        """Yield the tables for the prompt, unchanged and under arms, in parts as they are computed: the trace, and the predictions of the base and the arms.
 
         The prompt's ids are negative. Raises AtlasError if the request needs something that the model or the atlas does not have.
         """
@@ -93,7 +93,7 @@ class Engine:
         from ingest.live.tracing import n_runs, read_prompts, resolved_arms, traced_tables
 
         if asked.weights_sha256 != model.weights_sha256:
-            raise AtlasError("the atlas has another model than when its model process was started; end that with `atlas live --stop`, and ask again")
+            raise AtlasError("the atlas has another model than when its model process was started; stop the process with `atlas live --stop`, and ask again")
         with closing(open_reader(self.path)) as con:
             bos, value_tops = bos_rule(con), read_value_tops(con, model)
             arms = resolved_arms(model, asked.arms, look_up(con), tell)
@@ -121,7 +121,7 @@ class Engine:
 
 
 def bos_rule(con: duckdb.DuckDBPyConnection) -> str:
-    """Read the BOS setting of the atlas's first corpus; auto if the atlas has no corpus or the corpus no such setting."""
+    """Read the BOS setting of the atlas's first corpus; auto if there is no corpus or no such setting."""
     rows = con.execute(BOS).fetchall()
     return rows[0][0] if rows else "auto"
 
@@ -133,7 +133,7 @@ def read_value_tops(con: duckdb.DuckDBPyConnection, model: "Model") -> "np.ndarr
 
 
 def look_up(con: duckdb.DuckDBPyConnection) -> LookUp:
-    """Build the function that looks up a neuron's value norm and statistics. It reads a whole layer at a time: arms may name every neuron of one."""
+    """Build the function that looks up a neuron's value norm and statistics. It reads a whole layer at a time, since arms may name all neurons of a layer."""
 
     @cache
     def of_layer(quantity: str, layer: int, corpus_id: int | None) -> dict[int, float | None]:

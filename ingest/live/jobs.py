@@ -1,4 +1,4 @@
-"""Jobs, run one at a time while the others wait in line: prompts of different users in one batch would change each other's bits."""
+"""Jobs that run one at a time, while the others wait in line. They do not share a batch, since prompts of one batch change each other's rounding."""
 
 import asyncio
 import threading
@@ -22,7 +22,7 @@ Event = dict[str, Any]
 
 
 class Tell(Protocol):
-    """Receives progress. stage: the current work. share: how much of it is done. more: other things to show. An exception that it raises ends the work."""
+    """Function that receives progress. stage: the current work. share: the done part, in [0, 1]. more: other things to show. If it raises, the work ends."""
 
     def __call__(self, stage: str, share: float, **more: object) -> None: ...
 
@@ -33,22 +33,22 @@ def limit_time(seconds: float, tell: Tell) -> Tell:
 
     def report_stage(stage: str, share: float, **more: object) -> None:
         if time.monotonic() > end:
-            raise AtlasError(f"this takes longer than {seconds:g} seconds, and is ended: give a shorter prompt, or fewer arms or new tokens")
+            raise AtlasError(f"this takes longer than {seconds:g} seconds, and is ended: give a shorter prompt, fewer arms or fewer new tokens")
         tell(stage, share, **more)
 
     return report_stage
 
 
 class Cancelled(Exception):
-    """Raised in a job whose client no longer waits for the answer."""
+    """Exception that ends a job whose client does not wait for the answer any more."""
 
 
 class Busy(AtlasError):
-    """Error for a request that finds no room in the line."""
+    """Error for a request that comes while the line is full."""
 
 
 class Ticket:
-    """A request in line, and the worker thread's job for it when its turn comes."""
+    """A request in line: the stage of its job, which the worker thread runs when its turn comes, and the job's result."""
 
     def __init__(self, visitor: str) -> None:
         self.visitor = visitor
@@ -68,7 +68,7 @@ class Ticket:
 
 
 class Jobs:
-    """A line of tickets, at most QUEUE behind the one in service. It takes no more while over MOST_UNTAKEN answers, stored whole, are still being sent."""
+    """A line of tickets, at most QUEUE behind the running one. While more than MOST_UNTAKEN answers, each stored whole, are being sent, the line takes none."""
 
     def __init__(self) -> None:
         self.line: list[Ticket] = []
@@ -76,13 +76,13 @@ class Jobs:
         self.turn, self.executor = asyncio.Lock(), ThreadPoolExecutor(1)
 
     def enter(self, visitor: str, job: Callable[[Tell], Any]) -> Ticket:
-        """Put a job at the end of the line, and drop the same visitor's jobs that wait in it. Raises Busy if the line is full."""
+        """Put a job at the end of the line, and drop the waiting jobs of the same visitor. Raises Busy if the line is full."""
         for ticket in self.line[1:]:
             if ticket.visitor == visitor:
                 self.drop(ticket)
         n_waiting = sum(not ticket.gone.is_set() for ticket in self.line)
         if n_waiting > QUEUE or self.n_untaken > MOST_UNTAKEN:
-            raise Busy(f"{n_waiting} requests are in line and {self.n_untaken} answers on their way, and no more can wait: ask again in a moment")
+            raise Busy(f"{n_waiting} requests are in line and {self.n_untaken} answers are being sent, and no more can wait: ask again in a moment")
         self.line.append(ticket := Ticket(visitor))
         ticket.future = asyncio.ensure_future(self.run_job(ticket, job))
         ticket.future.add_done_callback(lambda done: self.leave(ticket, done))

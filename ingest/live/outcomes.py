@@ -1,6 +1,6 @@
 """Predictions of a prompt and of each arm, side by side: rows of `outcome` and `outcome_token`, as in an experiments file.
 
-For each arm there is also a score: what the sub-updates that the arm changes add to the logits in the base, on the direct path to the output. Compare it with
+Each arm also has a score: what the sub-updates that the arm changes add to the logits in the base, on the direct path to the output. It is to be compared with
 the arm's real effect. Source: Geva et al. 2022, section 3 (sub-updates and their scores).
 """
 
@@ -26,8 +26,8 @@ SITES = ("coefficient", "pre_activation")
 def scores(model: Model, traced: TracedPrompt, arm: Arm, indices: range, answers: Tensor) -> dict[str, pa.Array]:
     """Compute score and frozen_score at some indices of the prompt, [len(indices)], for the answer at each; null where the arm changes no coefficient.
 
-    score is Σ m_i·(e_w·v_i) over the changed neurons i, with m_i the base's coefficient, v_i the value, and e_w the answer's row of the output embedding E.
-    frozen_score has E·(gain ⊙ v) in place of e_w·v, over the number by which the final norm divides in the base. Both are logits.
+    score is Σ m_i·(e_w·v_i) over the changed neurons i, with m_i the base's coefficient times ffn_scale, v_i the value, and e_w the answer's row of the output
+    embedding. frozen_score has û_w of `Model.logit_readers`, divided by the base's `Model.final_scale`, in place of e_w. Both are logits.
     """
     rows = slice(indices.start, indices.stop)
     written = torch.zeros_like(traced.last[0, rows])
@@ -61,7 +61,7 @@ def changed_neurons(model: Model, arm: Arm, indices: range, n: int) -> Iterator[
 N_TOKENS = 10
 
 HELD = 8
-"""Factor for memory: arrays as large as the logits of the positions processed together, of the base and of an arm, float64 copies included."""
+"""Number of arrays in memory that are as large as the logits of the positions processed together: of base and arm, float64 copies included."""
 
 
 @torch.inference_mode()
@@ -107,7 +107,7 @@ class Base:
 
 
 def outcome(base: Base, logits: Tensor) -> dict[str, np.ndarray]:
-    """Compute the columns of `outcome` for one arm, at the positions of the base. logits: the arm's, [n, d_vocab]."""
+    """Compute the columns of `outcome` for one arm, at the positions of `base`. logits: those of the arm, [n, d_vocab]."""
     log_probs = logits.double().log_softmax(-1)
     best = top_k(logits, 1)[1]
     answer = base.answers[:, :1]

@@ -1,4 +1,4 @@
-"""A live prompt as a corpus of one document: cut as a corpus is, with negative ids, which never clash with those of the atlas."""
+"""A live prompt as a corpus of one document: it is cut as a corpus is, and has negative ids, which differ from all ids of the atlas."""
 
 import json
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ def cut_prompt(model: Model, text: str, bos: str, *, is_chat: bool = False) -> C
         raise AtlasError("the prompt is empty: give it some text")
     n = sum(len(s.token_ids) for s in found.sequences)
     if n > most:
-        raise AtlasError(f"the prompt has {n:,} tokens; {most:,} are read of {model.name}")
+        raise AtlasError(f"the prompt has {n:,} tokens; with {model.name}, at most {most:,} are read")
     strange = [int(i) for i in found.sequences[0].token_ids if not 0 <= i < model.n_embeddings]
     if strange:
         raise AtlasError(f"model {model.name}: its tokenizer makes token {strange[0]} of the prompt, and the model has no embedding of it")
@@ -62,7 +62,7 @@ def copy_prompt_per_arm(found: CutDocument, n_arms: int) -> list[CutDocument]:
 
 
 def require_few(prompts: list[CutDocument], n_runs: int) -> None:
-    """Raise AtlasError for more than MOST_POSITIONS positions, counting the prompt, its copies under arms and the runs from which arms take states."""
+    """Raise AtlasError for more than MOST_POSITIONS positions in all: of the prompt, its copies under arms, and the runs from which arms take states."""
     n = len(prompts[0].sequences[0].token_ids)
     if n * (len(prompts) + n_runs) > MOST_POSITIONS:
         of_runs = " that take states from its own run" if n_runs else ""
@@ -83,7 +83,7 @@ def shift_prompt_ids(found: CutDocument, k: int) -> CutDocument:
 
 
 def prompt_tables(prompts: list[CutDocument], bos: str) -> dict[str, pa.Table]:
-    """Build the rows of corpus, document, sequence and position."""
+    """Build the rows of the tables corpus, document, sequence and position."""
     parts = [text_tables([prompt], BASE_CORPUS - k) for k, prompt in enumerate(prompts)]
     tables = {name: pa.concat_tables([part[name] for part in parts]) for name in parts[0]}
     digest = sha256(prompts[0].document.text.encode()).hexdigest()

@@ -28,7 +28,7 @@ CHANGE = pa.schema(
 
 
 def record_tables(model: Model, prompt: CutDocument, asked: LiveRequest, bos: str, started_at: datetime) -> dict[str, pa.Table]:
-    """Build the rows that record a live trace. The title stays empty, for whoever saves the trace. At each index the answer is the base's likeliest token."""
+    """Build the rows that record a live trace. The title is empty: who saves the trace gives it one. At each index the answer is the base's likeliest token."""
     (s,) = prompt.sequences
     n = len(s.token_ids)
     experiment = {

@@ -1,6 +1,6 @@
 """The model process: one for each atlas, on a Unix socket in a folder that no other user can enter. It ends by itself after some time without a request.
 
-It speaks a limited HTTP: one request per connection, and no long waiting for a client that sends slowly or does not receive its answer.
+It speaks a limited HTTP: one request per connection, and short time limits for a client that sends its request or receives its answer slowly.
 """
 
 import asyncio
@@ -109,7 +109,7 @@ def serve(path: Path, source: str | None, device: str, idle: float, port: Port |
 
 
 def try_acquire_lock(lock: int) -> bool:
-    """Try to take the lock, and tell whether that worked. It is tried several times: a process that only checks whether the lock is free holds it briefly."""
+    """Try to take the lock, and tell whether that worked. Try several times, since a process that only checks whether the lock is free holds it briefly."""
     for _ in range(TRIES):
         with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -145,7 +145,7 @@ def claim_socket(target: Path) -> Iterator[socket.socket | None]:
 
 
 async def answer(engine: Engine, listener: socket.socket, idle: float, port: Port | None) -> None:
-    """Answer requests on the Unix socket, from any process that can enter its folder, and on a port, from any client with the token."""
+    """Answer requests: on the Unix socket those of any process that can enter its folder, on a port those of any client with the token."""
 
     def stop() -> None:
         for server, _ in servers:

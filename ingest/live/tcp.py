@@ -1,6 +1,6 @@
 """The model process on a port of this machine alone, for systems without Unix sockets and for a model behind an SSH tunnel. Every request needs the token.
 
-A port can be reached by every user of the machine, and by pages in a browser under any host name: the token is a secret that none of them has.
+Every user of the machine can reach a port, and so can pages in a browser, under any host name: the token is a secret that they do not have.
 """
 
 import hmac
@@ -23,7 +23,7 @@ def open_listener(address: str) -> socket.socket:
     """Listen on HOST:PORT of this machine, and return the socket. Raises AtlasError for any other address, and for a port that is taken."""
     host, _, port = address.rpartition(":")
     if host not in LOOPBACK or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise AtlasError(f"--tcp is {address!r}; it is 127.0.0.1:PORT or [::1]:PORT, which this machine alone reaches")
+        raise AtlasError(f"--tcp is {address!r}; it must be 127.0.0.1:PORT or [::1]:PORT, which only this machine can reach")
     listener = socket.socket(LOOPBACK[host], socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -54,7 +54,7 @@ class TokenGuard:
         if self.has_token(Headers(scope=scope)):
             await self.app(scope, receive, send)
             return
-        message = "the token is missing or wrong: give the one that `atlas live --tcp` has written, in ATLAS_LIVE_TOKEN"
+        message = "the token is missing or wrong: set ATLAS_LIVE_TOKEN to the token that `atlas live --tcp` has written"
         await JSONResponse({"error": "AtlasError", "message": message}, status_code=401)(scope, receive, send)
 
     def has_token(self, headers: Headers) -> bool:

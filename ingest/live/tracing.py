@@ -1,6 +1,6 @@
-"""Trace of a prompt at every position, as it is and under arms: the tables of a trace, and the changes by each arm.
+"""Trace of a prompt at every position, unchanged (the base) and under arms: the tables of a trace, and whether each arm changed anything.
 
-Base and arms are rows of one batch; an arm that changes no bit has the base's own states.
+Base and arms are rows of one batch; an arm that changes no bit gets the base's own states.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ N_COEFFICIENTS = 100
 
 @dataclass(frozen=True, eq=False)
 class TracedPrompt:
-    """A traced prompt. arms: resolved. is_as_base: whether each arm changed no bit. states: of the prompt, then of each arm.
+    """A traced prompt. arms: the resolved arms. is_as_base: for each arm, whether it changed no bit. states: those of the prompt, then those of each arm.
 
     last: resid_post of the last layer, [1 + arms, seq, d_model].
     """
@@ -59,23 +59,25 @@ def resolved_arms(model: Model, arms: Sequence[Arm], look_up: LookUp, tell: Tell
         tell("reading the arms", len(found) / len(arms))
         found += (resolve(arm, shape_of(model), look_up),)
         if sum(n_changes(change) for each in found for change in each) > MOST_CHANGES:
-            raise AtlasError(f"the arms change more than {MOST_CHANGES:,} units together, at one range of positions each; give fewer arms, units or positions")
+            raise AtlasError(
+                f"the arms make more than {MOST_CHANGES:,} changes, each of one unit at one range of positions; give fewer arms, units or positions"
+            )
     if others := sorted(prompt for prompt in wanted_sites(found) if prompt):
-        raise AtlasError(f"states of prompt {others[0]} were asked for; there is prompt 0, the live one, alone")
+        raise AtlasError(f"an arm takes states of prompt {others[0]}; the only prompt is 0, the live one")
     if any(change.vector is not None for arm in found for change in arm):
-        raise AtlasError("a vector was given by its SHA-256; the model process has none, so add a value (add_value) or patch a state")
+        raise AtlasError("an arm names a vector by its SHA-256; the model process stores no vectors, so add a value (add_value) or patch a state instead")
     return found
 
 
 def n_runs(arms: Sequence[Arm]) -> int:
-    """Count the runs of the prompt without arms from which arms take states; each is stored like a row of the batch."""
+    """Count the runs of the unchanged prompt from which arms take states; each is stored like a row of the batch."""
     return len(wanted_sites(arms))
 
 
 def read_prompts(model: Model, prompts: Sequence[CutDocument], arms: tuple[Arm, ...], tell: Tell, apart: PredictionAttribution | None = None) -> TracedPrompt:
     """Run one forward pass over the prompt and its arms. apart: an attribution that records the same pass.
 
-    Raises AtlasError if memory does not suffice, or if the states of the prompt itself do not satisfy the identities of each layer.
+    Raises AtlasError if memory does not suffice, or if the states of the unchanged prompt do not satisfy the identities of each layer.
     """
     sequences = tuple(prompt.sequences[0] for prompt in prompts)
     ids, batch = pad_sequences(sequences, model.input_device)
@@ -105,7 +107,7 @@ def read_prompts(model: Model, prompts: Sequence[CutDocument], arms: tuple[Arm, 
         ):
             model.backbone(ids)
     except (torch.OutOfMemoryError, MemoryError) as error:
-        raise AtlasError(f"there is no memory for a prompt of {n:,} tokens under {len(arms)} arms: give fewer of either") from error
+        raise AtlasError(f"there is not enough memory for a prompt of {n:,} tokens under {len(arms)} arms: give fewer tokens or fewer arms") from error
     same = tuple(row not in acted.changed for row in range(1, len(prompts)))
     sites = {site: kept[site] for site in SITES}
     states = as_base(TracedStates(sites, kept["coefficient"], kept["ffn_scale"], batch.position_ids, batch.next_token_ids), same, n)

@@ -31,7 +31,7 @@ class WantedModel(NamedTuple):
 def wanted_model(con: duckdb.DuckDBPyConnection) -> WantedModel:
     """Read from which model an atlas was made.
 
-    Raises AtlasError for an atlas without a model, or with a weights_sha256 that is not a SHA-256: it names a folder of the cache, which may be removed.
+    Raises AtlasError for an atlas without a model, or if weights_sha256 is not a SHA-256: a folder of the cache is found by it, and may be removed.
     """
     rows = con.execute("SELECT m.name, m.revision, m.dtype, m.weights_sha256 FROM model AS m LIMIT 1").fetchall()
     if not rows:
@@ -39,7 +39,7 @@ def wanted_model(con: duckdb.DuckDBPyConnection) -> WantedModel:
     wanted = WantedModel(*rows[0])
     if re.fullmatch("[0-9a-f]{64}", wanted.weights_sha256) is None:
         raise AtlasError(
-            f"the weights of this atlas are {shorten_json(wanted.weights_sha256)}; a SHA-256 has 64 hexadecimal digits, so no model can be held against it"
+            f"the weights of this atlas are {shorten_json(wanted.weights_sha256)}; a SHA-256 has 64 hexadecimal digits, so no model can be compared with it"
         )
     return wanted
 
@@ -47,7 +47,7 @@ def wanted_model(con: duckdb.DuckDBPyConnection) -> WantedModel:
 def load_wanted(wanted: WantedModel, source: str | None, device: str, tell: Tell) -> Model:
     """Load the model with the atlas's weights. source: as for `atlas ingest`; None for the model that the atlas names.
 
-    Raises AtlasError if the model is not found, or has other weights: every join with the atlas would then be wrong.
+    Raises AtlasError if the model is not found, or has other weights, with which every join with the atlas would be wrong.
     """
     # a file that is at hand says how its weights are read, which their digest does not
     kept = None if source is not None or is_packaged_model(wanted.name) else find_folder_of_weights(wanted.weights_sha256)
@@ -65,7 +65,7 @@ def load_wanted(wanted: WantedModel, source: str | None, device: str, tell: Tell
 
 def load_kept(folder: Path, wanted: WantedModel, device: str, tell: Tell) -> Model | None:
     """Load the model from a folder of the cache; if it is unreadable or holds other weights, remove the folder and return None."""
-    tell("reading the weights that were kept")
+    tell("reading the cached weights")
     with suppress(Unreadable):
         model = load_model(str(folder), revision=None, dtype=wanted.dtype, device=device, tell=tell)
         if model.weights_sha256 == wanted.weights_sha256:
@@ -92,5 +92,5 @@ def load_named(wanted: WantedModel, source: str | None, device: str, tell: Tell)
         return load_model(wanted.name, revision=revision, dtype=wanted.dtype, device=device, tell=tell)
     except AtlasError as error:
         raise AtlasError(
-            f"the atlas's model {wanted.name} was not found; start `atlas live` with --model, or name it to this command, as for `atlas ingest` ({error})"
+            f"the atlas's model {wanted.name} was not found; start `atlas live` with --model, or give --model to this command, as for `atlas ingest` ({error})"
         ) from error

@@ -1,8 +1,8 @@
 """The supported model families, and the choice of the one that a configuration belongs to.
 
 Each family is a row of facts (`ingest/model/facts.py`): a file of `ingest/model/families/`, found by listing that folder, or an entry of another
-distribution's mapping, found by an entry point. The `tiny` arguments of a file bring it under the contract tests (tests/ingest/test_architectures.py
-and test_heads.py); these need an edit only if the family's weights have names that no other family there uses.
+distribution's mapping, found by an entry point. The contract tests (tests/ingest/test_architectures.py and test_heads.py) build a small model
+from each file's `tiny` arguments; they need an edit only if the family's weights have names that no other family uses.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ def architectures() -> Mapping[str, Architecture]:
         if not isinstance(added, Mapping) or not all(isinstance(entry, Architecture) for entry in added.values()):
             raise AtlasError(f"entry point {point.name} of {GROUP}: {point.value} is no mapping from model_type to Architecture")
         if twice := sorted(found.keys() & added.keys()):
-            raise AtlasError(f"entry point {point.name} of {GROUP}: {point.value} has an entry for '{twice[0]}', which is there already")
+            raise AtlasError(f"entry point {point.name} of {GROUP}: {point.value} has an entry for '{twice[0]}', which another family has already")
         found |= added
     return MappingProxyType(found)
 

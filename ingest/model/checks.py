@@ -24,7 +24,7 @@ from ingest.model.parts import constants, layer_parts, logits
 from schema.errors import AtlasError
 
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
-"""Largest relative error that rounding alone may cause. float32: of sums over d_ffn of both signs; the others: a few units in the last place."""
+"""Largest relative error that rounding alone may cause: in float32, of sums over d_ffn terms of both signs; in the others, a few units in the last place."""
 
 EMBEDDING = "token row + position row = first resid_pre"
 STREAM = "resid_post of the layer before = resid_pre"
@@ -201,7 +201,7 @@ def embedding_error(model: Model, first: LayerRecord, tokens: Tensor) -> float:
 
 
 def stream_errors(records: list[LayerRecord]) -> dict[int, float]:
-    """Measure, for every layer but the first, the error between its resid_pre and the resid_post of the layer before."""
+    """Measure, for every layer but the first, the error between the layer's resid_pre and the resid_post of the layer before."""
     return {layer: relative_error(before["resid_post"], record["resid_pre"]) for layer, (before, record) in enumerate(pairwise(records), start=1)}
 
 
@@ -219,7 +219,7 @@ def translate_forward_errors(model: Model) -> Iterator[None]:
         raise
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise AtlasError(f"model {model.name} ({model.model_type}): a forward pass fails ({first}); is its config.json that of its weights?") from error
+        raise AtlasError(f"model {model.name} ({model.model_type}): a forward pass fails ({first}); is its config.json the right one?") from error
 
 
 def check_attention(model: Model) -> dict[str, float]:

@@ -18,15 +18,15 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 USUAL_SEQUENCES = 8
-"""Sequences of a batch on the CPU, which a few sequences keep busy."""
+"""Number of sequences in a batch on the CPU; a few are enough to keep it busy."""
 
 USUAL_TOKENS = 32768
-"""Tokens of a batch on a GPU: a fixed number, not the fastest one by measurement, so that the same command makes the same batches again."""
+"""Number of tokens in a batch on a GPU. It is fixed, not found by timing, so that the same command always makes the same batches."""
 
 
 @dataclass
 class MemoryBudget:
-    """Room on a device beside the model. n_tokens: the most tokens, padding included, that a forward pass of several sequences may have."""
+    """Memory left on a device beside the model. n_tokens: the most tokens, padding included, that a forward pass of several sequences may have."""
 
     n_tokens: float = math.inf
 
@@ -43,7 +43,7 @@ def send_to_device(array: np.ndarray, device: torch.device) -> torch.Tensor:
 
 
 def in_parts(model: "Model", batch: tuple[T, ...], n_tokens: Callable[[T], int], read: Callable[[tuple[T, ...]], R]) -> Iterator[R]:
-    """Yield the results of `read` for a batch, or in order for the parts of it that fit in memory.
+    """Call `read` on a batch, or in order on parts of the batch that fit in memory, and yield its results.
 
     read: makes one forward pass over some items. If it raises torch.OutOfMemoryError, it is called again with the first half of the items and with the second.
     n_tokens: counts the tokens of an item. Raises AtlasError if a single item does not fit.
@@ -70,14 +70,14 @@ def in_parts(model: "Model", batch: tuple[T, ...], n_tokens: Callable[[T], int],
 def no_room(model: "Model", n_tokens: int) -> AtlasError:
     shorter = ", --dtype bfloat16" if model.dtype == torch.float32 else ""
     return AtlasError(
-        f"model {model.name}: {model.place} has no room beside it for one sequence of {n_tokens} tokens; "
+        f"model {model.name}: beside the model, {model.place} has no room for one sequence of {n_tokens} tokens; "
         f"use a smaller --context{shorter} or more GPUs (--device spread)"
     )
 
 
 @contextmanager
 def enough_memory(device: str) -> Iterator[None]:
-    """Turn torch.OutOfMemoryError, against which no smaller batch helps here, into an AtlasError that suggests remedies."""
+    """Turn torch.OutOfMemoryError into an AtlasError that suggests remedies, for code where a smaller batch would not help."""
     try:
         yield
     except torch.OutOfMemoryError as error:

@@ -16,7 +16,7 @@ EAGER = "eager"
 def use_eager_attention(model: Model) -> Iterator[None]:
     """Make the model's attention return its weights within the context, and restore the previous setting however the context ends.
 
-    Families with eager attention alone (BLOOM, Gemma 2, GPT-Neo, GPT-J) are left as they are. A layer needs memory for about two arrays of
+    Families that have only eager attention (BLOOM, Gemma 2, GPT-Neo, GPT-J) are left as they are. A layer needs memory for about two arrays of
     [batch, n_heads, seq, seq].
     """
     hf: Any = model.hf

@@ -28,7 +28,7 @@ def constant_fact(fact: T) -> ConfigFact[T]:
 
 
 of, always = config_attribute, constant_fact
-"""The former names, until the next version, for families of other distributions."""
+"""Former names of `config_attribute` and `constant_fact`, kept until the next version for families of other distributions."""
 
 
 def every_layer(fact: ConfigFact[T]) -> LayerFact[T]:

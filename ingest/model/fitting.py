@@ -23,7 +23,7 @@ from ingest.model.sources import Source, Unreadable, reading
 from schema.errors import AtlasError
 
 MOST_LAYERS = 2**15
-"""An atlas numbers layers from 0 with a SMALLINT."""
+"""Most layers of a model: an atlas stores the number of a layer, from 0, as a SMALLINT."""
 
 FEWEST_LAYER_BYTES = 256
 """Smallest size of a layer's weights in a file, their names included."""
@@ -32,7 +32,7 @@ MOST_LABELS = 10_000
 """Most labels of a classifier; transformers lists them one by one for every model."""
 
 MOST_PER_BYTE = {".gguf": 8}
-"""Most numbers that one byte of a file can hold, by the file's suffix. In a quantised file a number takes one bit at least; in other files one byte."""
+"""Suffix of a file → most numbers that one of its bytes can hold: a number takes at least one bit in a quantised file, and at least one byte in other files."""
 
 MOST_TABLE_BYTES = 1 << 30
 """Most bytes of causal masks and position tables, which are in no file; the 28 layers of GPT-J need an eighth of this."""
@@ -74,14 +74,14 @@ def require_few(source: Source) -> None:
     """Raise AtlasError for more than MOST_LAYERS layers or MOST_LABELS labels: transformers lists both before it makes a layer."""
     n = said_layers(source)
     if n > MOST_LAYERS:
-        raise AtlasError(f"model {source.name}: its config.json says {n:,} layers, and an atlas holds {MOST_LAYERS:,} at most; is it that of its weights?")
+        raise AtlasError(f"model {source.name}: its config.json says {n:,} layers, and an atlas holds {MOST_LAYERS:,} at most; is it the right config.json?")
     labels = source.config.get("num_labels")
     if isinstance(labels, int) and labels > MOST_LABELS:
         raise AtlasError(f"model {source.name}: its config.json says {labels:,} labels, and {MOST_LABELS:,} are read at most; remove num_labels from it")
 
 
 def said_layers(source: Source) -> int:
-    """Count the layers by the configuration; 0 if it gives no whole number, for which transformers has an error of its own."""
+    """Read the number of layers from the configuration; 0 if it names no whole number, for which transformers raises an error of its own."""
     with reading("config.json", source.name):
         kind: Any = CONFIG_MAPPING[source.config["model_type"]]
     names = {"num_hidden_layers", kind.attribute_map.get("num_hidden_layers", "num_hidden_layers")}
@@ -148,7 +148,7 @@ def stored_layers(stored: Stored, layers: str) -> int:
 
 
 def require_sizes(source: Source, stored: Stored) -> None:
-    """Raise AtlasError if weights have other shapes than the configuration gives, are more than the files can hold, or come with far larger tables."""
+    """Raise AtlasError if the configuration gives weights other shapes than the files, or more weights than they can hold, or far too large tables."""
     hf = meta_model(source, torch.float32)
     prefix = f"{hf.base_model_prefix}."
     there = {name.removeprefix(prefix): shape for name, shape in (stored.shapes or {}).items()}
@@ -160,11 +160,11 @@ def require_sizes(source: Source, stored: Stored) -> None:
     n = sum(parameter.numel() for parameter in hf.parameters())
     if n > stored.n_numbers:
         raise Unreadable(
-            f"model {source.name}: its config.json speaks of {n:,} weights, and their files have {stored.n_bytes:,} bytes: they do not fit each other"
+            f"model {source.name}: its config.json describes {n:,} weights, and its weight files have {stored.n_bytes:,} bytes: they do not fit each other"
         )
     n_table = sum(table.numel() * table.element_size() for table in hf.buffers())
     if n_table > max(MOST_TABLE_BYTES, stored.n_bytes):
         raise AtlasError(
-            f"model {source.name}: by its config.json, masks and position tables take {n_table:,} bytes beside weights of {stored.n_bytes:,}; "
+            f"model {source.name}: by its config.json, masks and position tables take {n_table:,} bytes, and its weights {stored.n_bytes:,}; "
             "is its longest context right (max_position_embeddings)?"
         )

@@ -41,7 +41,7 @@ def gain_of(model: Model, norm: nn.Module) -> Tensor | float:
 
 
 def fold_norm(model: Model, rows: Tensor, norm: nn.Module | None) -> Tensor:
-    """Compute k̂ of rows [..., d_model] that read a norm's output; the rows unchanged if no norm precedes them."""
+    """Compute k̂ for rows [..., d_model] that read a norm's output; return the rows unchanged if no norm precedes them."""
     if norm is None:
         return rows
     found = rows * gain_of(model, norm)
@@ -61,7 +61,7 @@ def norm_scale(x: Tensor, norm: nn.Module) -> Tensor:
 def over_scale(x: Tensor, norm: nn.Module | None) -> Tensor:
     """Compute x̂: states [..., d_model] divided by the norm's scale, or unchanged if there is no norm.
 
-    The mean that a centring norm subtracts is left in: a folded reader does not see it.
+    The mean that a centring norm subtracts is not subtracted here: the product with a folded reader does not depend on it.
     """
     return x if norm is None else x / norm_scale(x, norm)
 

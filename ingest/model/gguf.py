@@ -37,15 +37,16 @@ def weights_folder() -> Path:
 
 
 def place_of(path: Path, dtype: str) -> Path:
-    """Name the cache folder for the model converted from a GGUF file. The name comes from the file's hash: two files with the same weights may be read
-    differently.
+    """Name the cache folder for the model converted from a GGUF file.
+
+    The name has the SHA-256 of the whole file, not of its weights: two files with the same weights may be read differently.
     """
     with path.open("rb") as file:
         return weights_folder() / f"{hashlib.file_digest(file, 'sha256').hexdigest()}.{dtype}"
 
 
 def kept_folder(path: Path, dtype: str) -> Path | None:
-    """Find the model folder that a GGUF file was converted to; None if the cache does not have it whole."""
+    """Find the cached folder that a GGUF file was converted to; None if there is no valid one."""
     with suppress(OSError):
         folder = place_of(path, dtype)
         return folder if kept_sha256(folder) is not None else None
@@ -55,7 +56,7 @@ def kept_folder(path: Path, dtype: str) -> Path | None:
 def kept_sha256(folder: Path, wanted: str | None = None) -> str | None:
     """Read the SHA-256 of a cached model's weights from its DIGESTS; None if its other files have changed since, or another version of transformers wrote it.
 
-    wanted: if the SHA-256 in DIGESTS is another, return None without a look at the files.
+    wanted: if the SHA-256 in DIGESTS differs from this, return None without reading the files.
     """
     with suppress(OSError, ValueError):
         weights, others, version = (folder / DIGESTS).read_text(encoding="ascii").split()
@@ -75,7 +76,7 @@ def find_folder_of_weights(weights_sha256: str) -> Path | None:
 def others_sha256(folder: Path) -> str:
     """Compute the SHA-256, in hexadecimal, over the names and bytes of a model folder's files beside its weights.
 
-    Those files are part of the model: with another base for its rotations it is another model.
+    Those files are part of the model: another RoPE base in config.json, for example, makes another model.
     """
     digest = hashlib.sha256()
     for file in sorted(folder.iterdir()):
@@ -88,7 +89,7 @@ def others_sha256(folder: Path) -> str:
 def parse_once() -> Iterator[None]:
     """Make transformers parse the header of a GGUF file once, without a memmap for each of its 100,000 strings.
 
-    By itself transformers parses the header three times, and builds the map of tensor names anew for each module.
+    Without this, transformers parses the header three times, and builds the map of tensor names again for each module.
     """
     import gguf
 

@@ -34,7 +34,7 @@ class NoGpu(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A device or number format, and a line that says why it was chosen."""
+    """Name of a device or number format, and a line that says why it was chosen."""
 
     name: str
     why: str
@@ -67,8 +67,8 @@ def no_gpu() -> NoGpu:
         why = f"it is built for CUDA {cuda}, which needs driver {oldest} or newer, and the driver here is {driver}"
         return NoGpu(why, f"update the driver, or {another} for an older CUDA")
     if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
-        return NoGpu(f"CUDA_VISIBLE_DEVICES is '{visible}'", "let it name a GPU's number, or unset it")
-    return NoGpu(f"driver {driver} is there, and CUDA says: {cuda_error_line()}", "see whether `nvidia-smi` lists a GPU")
+        return NoGpu(f"CUDA_VISIBLE_DEVICES is '{visible}'", "set it to a GPU's number, or unset it")
+    return NoGpu(f"driver {driver} is installed, and CUDA reports: {cuda_error_line()}", "see whether `nvidia-smi` lists a GPU")
 
 
 def cuda_error_line() -> str:
@@ -85,9 +85,9 @@ def first_line(error: Exception) -> str:
 
 
 def free_memory() -> tuple[dict[int, int], str]:
-    """Measure the free bytes of each GPU that computes, by its number, and return a line about the last GPU that does not ('' if all do).
+    """Measure the free bytes of each GPU that works, by its number, and return a line about the last GPU that does not ('' if all do).
 
-    A torch that was not built for a GPU sees it nevertheless, and fails at the first operation.
+    A build of torch without code for a GPU lists that GPU all the same, and fails at its first operation.
     """
     free, said = {}, ""
     for i in range(torch.cuda.device_count()):
@@ -95,7 +95,7 @@ def free_memory() -> tuple[dict[int, int], str]:
             torch.zeros(1, device=f"cuda:{i}").add_(1).item()
             free[i] = torch.cuda.mem_get_info(i)[0]
         except (AssertionError, RuntimeError) as error:
-            said = f"cuda:{i} does not compute with it: {first_line(error)}"
+            said = f"cuda:{i} cannot compute with it: {first_line(error)}"
     return free, said
 
 
@@ -108,9 +108,9 @@ def choose_device(n_bytes: Callable[[], int]) -> Choice:
     if n <= WEIGHTS_SHARE * free[roomiest]:
         return Choice(f"cuda:{roomiest}", f"computing on cuda:{roomiest}, {torch.cuda.get_device_name(roomiest)}")
     if n <= WEIGHTS_SHARE * sum(free.values()):
-        return Choice(SPREAD, f"computing on {len(free)} GPUs, over which the layers are spread: weights of {n / 1e9:.1f} GB are too many for one")
+        return Choice(SPREAD, f"computing on {len(free)} GPUs, with the layers spread over them: weights of {n / 1e9:.1f} GB do not fit on one")
     why = f"the model has {n / 1e9:.1f} GB of weights, and GPUs have {sum(free.values()) / 1e9:.1f} GB free, of which batches need a part"
-    return Choice("cpu", f"computing on the processors: {why}; --dtype bfloat16 halves weights in float32, --device cuda tries all the same")
+    return Choice("cpu", f"computing on the processors: {why}; --dtype bfloat16 halves weights in float32, --device cuda tries a GPU nevertheless")
 
 
 def gpu_facts(devices: Iterable[torch.device]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from ingest.model.modules import in_float32
 from ingest.model.positions import alibi_slopes, rotate_pairs, rotation
 
 HIDDEN = -1e30
-"""Score of a source that a destination may not look at: its weight is exactly 0, and weight times score is 0 and not NaN."""
+"""Score of a source that a destination may not look at. Its weight is then exactly 0, and weight times score is 0, where -inf would give NaN."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ RECORDED = (*SITES, "coefficient", "ffn_scale")
 CONTEXT = "context"
 
 ATTENDED = ("gathered", "attn_scale", CONTEXT)
-"""Names that can be recorded if the model's attention works as its entry says."""
+"""Names that can be recorded if the model's attention works as the family's facts say."""
 
 KEY = "ffn_in"
 """Further name that can be recorded: the input of the up projection. It costs the forward pass nothing."""
@@ -86,10 +86,10 @@ def keep_all(x: Tensor) -> Tensor:
 class Listener:
     """Consumer of the records of forward passes.
 
-    sites: the names that it wants of RECORDED, ATTENDED and PROJECTED, KEY and PATTERN. take: called layer by layer, as soon as all that it wants of the layer
-    has been computed. keep: selects the part of each state that stays in memory, [batch, seq, width] to [..., width]; it may also move states from several
-    devices to one. keep_else: name → such a function for the tensors of whole sequences: CONTEXT and PROJECTED, [batch, seq, …], and PATTERN, [batch, n_heads,
-    seq, seq].
+    sites: the wanted names, from RECORDED, ATTENDED, PROJECTED, KEY and PATTERN. take: called with a layer and its record, as soon as the wanted tensors of
+    the layer have been computed. keep: selects the part of each state that stays in memory, [batch, seq, width] to [..., width]; it may also move states
+    from several devices to one. keep_else: name → function used instead of `keep`, for tensors of whole sequences: CONTEXT and PROJECTED, [batch, seq, …], and
+    PATTERN, [batch, n_heads, seq, seq].
     """
 
     sites: frozenset[str]
@@ -187,14 +187,14 @@ class Forward:
         self.fired: set[tuple[int, str]] = set()
 
     def begin(self, _module: nn.Module, args: tuple[Any, ...]) -> None:
-        """Take [batch, seq] from the first block's input (OPT flattens both into one dimension further in), and clear the state of the pass before."""
+        """Take [batch, seq] from the first block's input (inside the block, OPT flattens both into one dimension), and clear the state of the previous pass."""
         self.shape = tuple(args[0].shape[:2])
         self.fired.clear()
         for heard in self.heard:
             heard.seen.clear()
 
     def show(self, layer: int, word: str, x: Tensor) -> None:
-        """Show a hooked tensor to the listeners that want it, the first time that the hook fires."""
+        """Show a hooked tensor to the listeners that want it, only the first time that the hook fires in a pass."""
         if (layer, word) in self.fired:
             return
         self.fired.add((layer, word))
@@ -225,7 +225,7 @@ class Forward:
 
 
 def silent_hook_error(model: Model, what: str) -> AtlasError:
-    return AtlasError(f"model {model.name}: nothing was recorded for {what}: its code does not call the module read there")
+    return AtlasError(f"model {model.name}: nothing was recorded for {what}: the model's code does not call the hooked module")
 
 
 @contextmanager
@@ -268,14 +268,14 @@ def listen(model: Model, listeners: Sequence[Listener]) -> Iterator[None]:
 
 @contextmanager
 def record_layers(model: Model, keep: Callable[[Tensor], Tensor] = keep_all, sites: Sequence[str] = RECORDED) -> Iterator[list[LayerRecord]]:
-    """Yield a list of one record per layer, which every forward pass fills anew with these names. keep: as in `Listener`, applied to all of them."""
+    """Yield a list with one record per layer; every forward pass replaces the records with new ones, which hold `sites`. keep: as in `Listener`."""
     layers = [LayerRecord()] * model.n_layers
     with listen(model, [Listener(frozenset(sites), layers.__setitem__, keep)]):
         yield layers
 
 
 class LayerReached(Exception):
-    """Exception that ends a forward pass at the requested layer, with the state requested of it."""
+    """Exception that ends a forward pass at the requested layer, and carries the requested tensor."""
 
     def __init__(self, state: Tensor) -> None:
         super().__init__()
@@ -285,7 +285,7 @@ class LayerReached(Exception):
 def read_layer(model: Model, layer: int, token_ids: Tensor) -> Tensor:
     """Read the coefficients of one layer, [batch, seq, d_ffn] in the model's dtype, for token_ids [batch, seq] padded on the right.
 
-    The forward pass ends there: the layers above are not run. Raises AtlasError if it never comes to the layer's down projection.
+    The forward pass ends at this layer: later layers are not run. Raises AtlasError if the pass never reaches the layer's down projection.
     """
 
     def stop(_module: nn.Module, args: tuple[Any, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Read a model's weights and tokenizer from its files with transformers, checking what transformers only logs."""
+"""Loading of a model's weights and tokenizer with transformers. What transformers only logs, such as missing weights, is an error here."""
 
 import hashlib
 import re
@@ -51,7 +51,7 @@ def describe_report_entry(key: object) -> str:
 
 
 def misfits(report: dict[str, Iterable[object]]) -> str:
-    """List the weights that transformers' loading report calls missing (they would be random), left over or of another shape; empty if there are none."""
+    """List the weights that transformers' loading report names as missing (they would be random), left over or of a wrong shape; '' if it names none."""
     found = {
         kind: sorted(key for key in map(describe_report_entry, report[f"{kind}_keys"]) if not CAUSAL_MASK.search(key))
         for kind in ("missing", "unexpected", "mismatched")
@@ -120,7 +120,7 @@ def require_room(hf: nn.Module, name: str) -> None:
     left = sum(p.numel() for p in hf.parameters() if p.device.type == "meta")
     if left:
         share = left / sum(p.numel() for p in hf.parameters())
-        raise AtlasError(f"model {name}: the GPUs have no room for {share:.0%} of its weights; use more of them, --dtype bfloat16 or --device cpu")
+        raise AtlasError(f"model {name}: the GPUs have no room for {share:.0%} of its weights; use more GPUs, --dtype bfloat16 or --device cpu")
 
 
 def load_tokenizer(source: Source) -> PreTrainedTokenizerFast:
@@ -137,9 +137,9 @@ def load_tokenizer(source: Source) -> PreTrainedTokenizerFast:
 
 
 def require_bounded(source: Source) -> None:
-    """Raise AtlasError for a tokenizer whose files demand more than those of any known model.
+    """Raise AtlasError for a tokenizer whose files exceed the limits of `tokenizer_bounds.py`, or that fails on a trial.
 
-    The tokenizer of a GGUF file is not checked: it is a list of tokens, in that file or as converted from it.
+    The tokenizer of a GGUF file, or of a model converted from one, is not checked: it is a list of tokens.
     """
     if source.gguf_file is not None or source.is_kept:
         return

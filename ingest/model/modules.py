@@ -1,4 +1,4 @@
-"""Modules by their dotted paths, with errors that name what is there instead; and the tensors of projections and norms."""
+"""Access to modules by their dotted paths, with errors that name the modules that exist, and to the tensors of projections and norms."""
 
 import copy
 
@@ -28,7 +28,7 @@ def find(root: nn.Module, path: str) -> nn.Module:
 
 
 def tensor_of(module: nn.Module, name: str) -> Tensor:
-    """Find a parameter or buffer of a module. Raises ModuleMissing, which names the tensors that the module has, if this is none of them."""
+    """Find a parameter or buffer of a module. Raises ModuleMissing, which names the module's tensors, if it has none of this name."""
     found = getattr(module, name, None)
     if not isinstance(found, Tensor):
         there = [name for name, _ in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))]

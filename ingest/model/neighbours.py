@@ -1,7 +1,8 @@
-"""Checks on long texts: that a text's numbers do not depend on the texts beside it or on what follows, and that the identities hold over its whole length.
+"""Checks on long texts: the states of a prefix do not depend on what follows or on other texts in the batch, and the identities hold at all positions.
 
-A model may choose something by the longest sequence of a batch, as RoPE of the types longrope and dynamic does. In such a model no state belongs to a prefix
-alone. An atlas stores states of prefixes: a trace stops at its last position, and triggers are read again without a token.
+Some models choose settings by the length of the longest sequence in a batch: RoPE of the types longrope and dynamic chooses its frequencies so. In such a
+model a state does not follow from its prefix alone. An atlas needs states that do: a trace ends at its last position, and triggers are read again with a
+token removed.
 """
 
 from bisect import bisect_left
@@ -26,12 +27,13 @@ from ingest.model.models import Model
 from schema.errors import AtlasError
 
 N_SPREAD, N_LOUDEST = 32, 8
-"""Number of positions in long texts at which a layer's identities are computed: N_SPREAD across the texts, and the N_LOUDEST with its largest coefficients."""
+"""Numbers of positions of long texts at which a layer's identities are checked: N_SPREAD are evenly spaced, N_LOUDEST have the largest coefficients."""
 
 
 def places(coefficients: Tensor) -> Tensor:
-    """Choose rows of the coefficients [positions, d_ffn]: some spread over them, up to the last, and those with the largest, which show a bound on
-    coefficients.
+    """Choose positions, [n], by the coefficients [positions, d_ffn]: some evenly spaced, the last included, and those with the largest coefficients.
+
+    If the model bounds its coefficients, the identities fail at the largest.
     """
     n = len(coefficients)
     spread = torch.linspace(0, n - 1, min(N_SPREAD, n), device=coefficients.device).round().long()
@@ -39,15 +41,15 @@ def places(coefficients: Tensor) -> Tensor:
 
 
 def check_places(model: Model, layer: int, record: LayerRecord) -> None:
-    """Raise AtlasError, as `check_identities` does, if an identity of a layer fails at one of the `places` in a record whose tensors are [positions, …]."""
+    """Raise AtlasError, as `check_identities` does, if an identity of a layer fails at a position that `places` chooses. record: tensors of [positions, …]."""
     at = places(record["coefficient"])
     layer_identities(model, {layer: LayerRecord(**{site: record[site][at][None] for site in (*RECORDED, KEY)})})
 
 
 def check_texts(model: Model, length: int) -> None:
-    """Raise AtlasError if the identities fail further on in texts of `length` tokens, or if a text's numbers depend on the texts beside it.
+    """Raise AtlasError if the identities fail at a position of texts of `length` tokens, or if states at a text's beginning depend on the text's length.
 
-    In the latter case the model is not read text by text: its numbers would depend on how much of a text a pass reads.
+    In the latter case reading one text at a time would not help: the states would depend on how much of the text one pass reads.
     """
     if length <= SHORT:
         return
@@ -57,15 +59,15 @@ def check_texts(model: Model, length: int) -> None:
     # no one entry of the configuration says from where on
     n = bisect_left(range(length), True, key=lambda n: not reads_alike(model, n)) - 1
     raise AtlasError(
-        f"model {model.name} ({model.model_type}): it reads a short text otherwise beside one of {length} tokens, as with RoPE of the type longrope: "
-        f"relative error {error:.3g}, and numbers of a position would depend on what follows it; use --context {n}"
+        f"model {model.name} ({model.model_type}): states at the beginning of a text of {length} tokens differ from those of the beginning read alone "
+        f"(relative error {error:.3g}), as with RoPE of the type longrope: numbers of a position would depend on what follows it; use --context {n}"
     )
 
 
 def check_along(model: Model, length: int) -> Tensor:
     """Compute the last resid_post of two probes of `length` tokens, [2, length, d_model].
 
-    Raises AtlasError, as `check_identities` does, if the identities fail there, or if a state depends on a later token.
+    Raises AtlasError, as `check_identities` does, if an identity fails on these probes, or if a state depends on a later token.
     """
     last: list[Tensor] = []
 
@@ -81,9 +83,9 @@ def check_along(model: Model, length: int) -> Tensor:
 
 
 def neighbour_error(model: Model, length: int) -> float:
-    """Compute the relative error between a short text's last resid_post read alone, and read at the beginning of one of two texts of this length.
+    """Compute the largest relative error, over positions, between a short text's last resid_post read alone and read as the beginning of a longer text.
 
-    It is the largest over positions.
+    length: tokens of the longer text, which is read in one batch with another text of this length.
     """
     tokens = probe_tokens(model, length)
     return relative_error(last_states(model, tokens)[:1, :SHORT], last_states(model, tokens[:1, :SHORT]))
@@ -103,10 +105,10 @@ def last_states(model: Model, tokens: Tensor) -> Tensor:
 
 
 def reads_alike(model: Model, length: int) -> bool:
-    """Tell whether a short text has the same states beside texts of this length as alone, up to rounding."""
+    """Tell whether a short text has the same states, up to rounding, read alone and read as the beginning of a text of this length."""
     return length <= SHORT or is_small(model, neighbour_error(model, length))
 
 
 def is_small(model: Model, error: float) -> bool:
-    """Tell whether an error is within the rounding that comes from computing in other shapes."""
+    """Tell whether an error is no larger than what rounding causes when the same states are computed in a batch of another shape."""
     return error <= TOLERANCE[model.dtype] * (1 if model.dtype == torch.float32 else SLACK)

@@ -14,7 +14,7 @@ from ingest.model.models import Model
 
 
 def head_parts(model: Model, layer: int, gathered: Tensor, attn_scale: Tensor) -> Tensor:
-    """Compute what each head adds to the stream, W_O·b_V of its values included: [..., n_heads·d_head] to [..., n_heads, d_model].
+    """Compute what each head adds to the stream, including W_O·b_V (the bias of its values): [..., n_heads·d_head] to [..., n_heads, d_model].
 
     attn_scale: [...], as recorded.
     """
@@ -46,13 +46,13 @@ def embedding_parts(model: Model, token_ids: Tensor, indices: Tensor) -> dict[st
 
 
 def writers(model: Model, layer: int) -> Tensor:
-    """Compute W_O by head, times the gain of attention's output on its way to the stream, the scale of a norm left out: [n_heads, d_model, d_head]."""
+    """Compute each head's W_O, times the gain of a norm that follows (without its 1/rms) and the residual multiplier: [n_heads, d_model, d_head]."""
     w_o, gain = layer_heads(model, layer).w_o, model.gain(layer, model.architecture.attention.after_norm)
     return w_o * (gain[:, None] if isinstance(gain, Tensor) else gain)
 
 
 def attention_bias(model: Model, layer: int) -> Tensor | None:
-    """Compute the bias that attention adds beside its heads, the scale of a norm left out: [d_model]; None if it has no bias."""
+    """Compute the output bias of attention, times the same factors as in `writers`: [d_model]; None if attention has no output bias."""
     bias = layer_heads(model, layer).b_o
     return None if bias is None else bias * model.gain(layer, model.architecture.attention.after_norm)
 
@@ -66,7 +66,7 @@ def logits(model: Model, z: Tensor, token_ids: Tensor) -> Tensor:
 
 
 def constants(model: Model, token_ids: Tensor) -> Tensor:
-    """Compute the part of a token's logit that no state changes, (e_w·β + b_w) over the logit divisor, where β is the final norm's bias: [...] to [...]."""
+    """Compute the part of a token's logit that does not depend on the state: (e_w·β + b_w) / logit divisor, with β the final norm's bias; [...] to [...]."""
     return constant(model, model.unembedding[token_ids], None if model.head.bias is None else model.head.bias.float()[token_ids])
 
 

@@ -14,19 +14,19 @@ TENSORS = frozenset(
         "torch._utils _rebuild_parameter_with_state", "torch._utils _rebuild_tensor", "torch._utils _rebuild_tensor_v2",
     )
 )  # fmt: skip
-"""Names that weights are written with, beside storages and the types of numbers."""
+"""Names that a pickle of weights imports, besides storages and number types."""
 
 LEGACY = 5
-"""Number of pickles at the beginning of a file by torch before 1.6: the file's format, the weights, and the place of each behind the pickles."""
+"""Number of pickles at the beginning of a file written by torch before 1.6: three about the format, one of the weights, one of the data's order."""
 
 MOST_BYTES = 64 << 20
 """Maximum bytes of a pickle, which holds names and shapes but no weights."""
 
 
 def check_pickle(path: Path) -> None:
-    """Raise UnpicklingError if a file names more than tensors are written with.
+    """Raise UnpicklingError if a file imports a name that is not in TENSORS, and is no storage or number type.
 
-    Raises ValueError if the file is compressed, which torch never does, or names its tensors in more than MOST_BYTES.
+    Raises ValueError if the file is compressed, which files of torch never are, or if a pickle in it has more than MOST_BYTES.
     """
     if not zipfile.is_zipfile(path):
         with path.open("rb") as file:
@@ -35,7 +35,7 @@ def check_pickle(path: Path) -> None:
     with zipfile.ZipFile(path) as packed:
         entries = packed.infolist()
         if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
-            raise ValueError(f"{path.name} is compressed, as torch writes none, and may hold far more than it has bytes")
+            raise ValueError(f"{path.name} is compressed, which files of torch never are, and may unpack to far more than its size")
         for entry in entries:
             if entry.filename.endswith(".pkl"):
                 if entry.file_size > MOST_BYTES:
@@ -45,7 +45,7 @@ def check_pickle(path: Path) -> None:
 
 
 def imported_names(file: IO[bytes]) -> Iterator[str]:
-    """Yield the modules and names that the next pickle of a file would import; torch accepts no other way to name one."""
+    """Yield 'MODULE NAME' for each import of the next pickle in a file; torch accepts no other kinds of import than these."""
     for code, argument, _ in pickletools.genops(file):
         if code.name in ("GLOBAL", "INST", "STACK_GLOBAL"):
             yield str(argument)
@@ -58,7 +58,7 @@ def check_names(names: Iterator[str]) -> None:
 
 
 def is_of_numbers(name: str) -> bool:
-    """Tell whether a name is one of torch's storages, or one of its types, which are spelt in lower case and create nothing."""
+    """Tell whether a name is that of a torch storage, or of a number type such as `torch float32`, which creates nothing."""
     module, _, inner = name.partition(" ")
     is_type = module == "torch" and inner.rstrip("0123456789") in ("float", "bfloat", "int", "uint", "bool")
     return is_type or (module.partition(".")[0] == "torch" and inner.endswith("Storage"))

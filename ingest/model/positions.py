@@ -11,7 +11,7 @@ from ingest.model.modules import find, tensor_of
 from schema.errors import AtlasError
 
 MOST_POSITIONS = 2**24
-"""Number of positions that float32, in which angles are computed, tells apart."""
+"""Limit on positions: angles are computed in float32, which holds whole numbers exactly up to this."""
 
 BLOCK = 2**16
 """Number of positions whose angles are in memory at a time."""
@@ -21,7 +21,7 @@ def rotation(model: Model, rotary: Rotary, layer: int, positions: Tensor) -> tup
     """Compute cosine and sine of each pair's angle at positions [n], each [n, pairs] float32, times the model's own scaling of RoPE.
 
     Both come from the model's module or table rather than from a formula, since checkpoints stretch their frequencies in many ways. Raises AtlasError if the
-    dimensions that turn do not form pairs.
+    dimensions that are rotated do not form pairs.
     """
     if rotary.is_table:
         path, _, name = rotary.angles.rpartition(".")
@@ -33,7 +33,9 @@ def rotation(model: Model, rotary: Rotary, layer: int, positions: Tensor) -> tup
     cosine, sine = find(model.backbone_module, rotary.angles)(torch.zeros(1, device=model.device), positions[None], *([layer_type] if layer_type else []))
     n_pairs, left = divmod(min(cosine.shape[-1], model.d_head), 2)
     if left or not n_pairs:
-        raise AtlasError(f"model {model.name}: RoPE turns pairs, and of each of its heads' {model.d_head} dimensions it would turn {cosine.shape[-1]}")
+        raise AtlasError(
+            f"model {model.name}: RoPE rotates pairs of dimensions, and of the {model.d_head} dimensions of a head it would rotate {cosine.shape[-1]}"
+        )
     return cosine[0, :, :n_pairs].to(model.device).float(), sine[0, :, :n_pairs].to(model.device).float()
 
 

@@ -1,10 +1,10 @@
-"""The input of one reader of the stream at one position, as a sum over what was written before it (Elhage et al. 2021: paths into a head or a neuron).
+"""The input of one reader of the stream at one position, as a sum over the parts written before (Elhage et al. 2021: paths into a head or a neuron).
 
 A reader is the q, k or v of a head, or the key (up) or gate key (gate) of a neuron. Its pre-activation is k·N(x) + b, before a norm of q or k, a rotation and
 an activation function. It equals Σ over parts z of x of k̂·z/s + constant, exactly if the scale s of the norm N is held fixed.
 
-The share of the stream that a head's output z erases is such a sum too: -z·x/‖x‖² = Σ over parts z_c of x of -z·z_c/‖x‖². It tells whose writing is deleted
-(memory management).
+The share of the stream that a head's output z erases is such a sum too: -z·x/‖x‖² = Σ over parts z_c of x of -z·z_c/‖x‖². Its terms tell how much
+of each part is deleted (memory management).
 """
 
 import re
@@ -41,8 +41,8 @@ class Part(NamedTuple):
     """A part of the stream and the amount that it contributes. kind: as in schema/terms.py. layer, head: None if the part has none.
 
     amount: for a neuron's key, what the part adds to the pre-activation; for a head's q, k or v, which are vectors, what it adds along the direction of the
-    whole vector; for ERASED, the share of the stream that is deleted of this part, negative if it is added to; for LOGIT, what it adds to the logit through the
-    head.
+    whole vector; for ERASED, the share of the stream that the head deletes of this part, negative if the head adds to it; for LOGIT, what the part adds to the
+    logit through the head.
     """
 
     kind: str
@@ -53,8 +53,10 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Decomposition:
-    """Parts that add up to a total. parts: in the order in which the stream takes them up, the constant included. total: the pre-activation, or its length if
-    it is a vector; the share of the stream that is erased; or what the head adds to the logit. residual: total - sum of the parts.
+    """Parts that add up to a total. parts: in the order of the forward pass, then the constant, if there is one. residual: total - sum of the parts.
+
+    total: for a neuron the pre-activation; for q, k or v its length; for ERASED the share of the stream that is erased; for LOGIT what the head adds to the
+    logit.
     """
 
     parts: list[Part]
@@ -114,8 +116,9 @@ def split_reader_input(model: Model, reader: Reader, token_ids: Tensor) -> Decom
 
 
 def pre_activation_terms(model: Model, reader: Reader, x: Tensor) -> tuple[Tensor, float, float]:
-    """Compute the vector whose product with each part is its amount, [d_model], the constant and the pre-activation, for a reader of the stream x, [1,
-    d_model].
+    """Compute the vector whose product with a part is the part's amount, [d_model], the constant, and the total of `Decomposition`.
+
+    x: the stream that the reader reads, [1, d_model].
     """
     rows, bias, norm = reader_weights(model, reader)
     whole = (x if norm is None else in_float32(norm, model.device)(x)) @ rows.T + bias
@@ -127,9 +130,9 @@ def pre_activation_terms(model: Model, reader: Reader, x: Tensor) -> tuple[Tenso
 
 
 def erasure_terms(model: Model, reader: Reader, record: LayerRecord, x: Tensor) -> tuple[Tensor, None, float]:
-    """Compute the terms of `pre_activation_terms` for erasure by the head's output z: the vector is -z/‖x‖², the total the share of x that is erased.
+    """Compute what `pre_activation_terms` does, for erasure by the head's output z: the vector is -z/‖x‖², the total the share of x that is erased.
 
-    There is no constant, since the parts wrote all that is deleted.
+    There is no constant: x is the sum of its parts.
     """
     z = layer_parts(model, reader.layer, record)["head"][0, reader.unit]
     by_part = -z / x.square().sum().clamp_min(TINY)

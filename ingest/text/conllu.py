@@ -32,7 +32,7 @@ class Row:
 
 @dataclass
 class WrittenForm:
-    """A form that is written in one piece, of one word or several. is_glued: whether the file says that no white space follows."""
+    """A form that the text has in one piece, with the rows of its one or several words. is_glued: whether the file says that no white space follows."""
 
     form: str
     rows: list[Row]
@@ -76,7 +76,7 @@ def sentences(path: Path) -> Iterator[Sentence]:
 
 
 def pieces(path: Path, lines: list[tuple[int, str]]) -> Iterator[WrittenForm]:
-    """Yield the written pieces of a sentence, in order. lines: each with its number."""
+    """Yield the forms of a sentence as the text has them, in order. lines: pairs of line number and line."""
     piece, last = None, 0
     for number, line in lines:
         cells = line.split("\t")
@@ -87,7 +87,7 @@ def pieces(path: Path, lines: list[tuple[int, str]]) -> Iterator[WrittenForm]:
         start, _, end = cells[0].partition("-")
         if not (is_number(start) and (is_number(end) or not end) and cells[1].strip() and (is_number(cells[6]) or cells[6] == "_")):
             shown = (cells[i][:40] for i in (0, 1, 6))
-            raise AtlasError(f"--words {path}, line {number}: ID, FORM and HEAD are {next(shown)!r}, {next(shown)!r} and {next(shown)!r}: no CoNLL-U")
+            raise AtlasError(f"--words {path}, line {number}: ID, FORM and HEAD are {next(shown)!r}, {next(shown)!r} and {next(shown)!r}, which is not CoNLL-U")
         if end:
             piece, last = WrittenForm(cells[1], [], lacks_space_after(cells[9])), int(end)
             yield piece
@@ -120,7 +120,7 @@ class AlignedFile:
         self.read = sentences(path)
         self.next = next(self.read, None)
         if self.next is None:
-            raise AtlasError(f"--words {path}: no sentence is in it; give spacy:PIPELINE or a CoNLL-U file")
+            raise AtlasError(f"--words {path}: the file has no sentence; give spacy:PIPELINE or a CoNLL-U file")
 
     def words(self, document: Document) -> list[Word]:
         """Find the words of a document in the file. Raises AtlasError, with sentence and place, if file and text differ."""
@@ -135,7 +135,7 @@ class AlignedFile:
     def end(self) -> None:
         """Check, after the last document, that no sentence is left. Raises AtlasError if one is."""
         if self.next is not None:
-            raise AtlasError(f"--words {self.next.where} lies behind the end of the last document: is it of another text, or of more of it?")
+            raise AtlasError(f"--words {self.next.where} lies behind the end of the last document; is it of another text, or of a longer part of this one?")
 
 
 def align_sentence(sentence: Sentence, name: str, text: str, at: int, number: int, before: int) -> tuple[list[Word], int]:
@@ -169,7 +169,7 @@ def skip_whitespace(text: str, at: int) -> int:
 
 
 def match_form(text: str, at: int, form: str) -> int | None:
-    """Find the end of a form that begins at character `at`, None if another text is there; white space within the form matches any white space."""
+    """Find the end of a form at character `at`; None if the text does not have the form there. White space within the form matches any white space."""
     for i, part in enumerate(form.split()):
         at = skip_whitespace(text, at) if i else at
         if not text.startswith(part, at):

@@ -1,4 +1,4 @@
-"""Numbers of contexts: positions whose last tokens are equal have the same number."""
+"""Numbers of contexts: positions with the same last tokens have the same number."""
 
 import numpy as np
 

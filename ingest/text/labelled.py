@@ -8,15 +8,15 @@ import numpy as np
 from ingest.text.sequences import CutDocument
 
 IDS_PER_CHARACTER = 4
-"""Number of word ids for each character of a text: several words may be written as one (Portuguese à is a preposition and an article)."""
+"""Number of word ids reserved for each character of a text: several words may be written as one (Portuguese à is a preposition and an article)."""
 
 
 @dataclass(frozen=True)
 class Word:
-    """A word with its labels; labels that nobody gave are None.
+    """A word with its labels; labels that the source does not give are None.
 
-    start, end: its characters in the document's text. sentence: its number in the document, from 0.
-    head: the number, in the same list, of the word that it depends on; None for the root of a sentence.
+    start, end: the word's characters in the document's text. sentence: the number of its sentence in the document, from 0.
+    head: the index, in the same list of words, of the word that this word depends on; None for the root of a sentence.
     """
 
     start: int
@@ -31,7 +31,7 @@ class Word:
 
 @dataclass(frozen=True, eq=False)
 class CoveredTokens:
-    """The tokens of a document that cover characters of it, thus without BOS. All arrays are [n_tokens]."""
+    """The tokens of a document that cover characters of its text (BOS covers none). All arrays are [n_tokens]."""
 
     position_ids: np.ndarray
     starts: np.ndarray
@@ -52,10 +52,10 @@ def read_end(document: CutDocument) -> int:
 
 
 def places(words: Sequence[Word], tokens: CoveredTokens) -> tuple[list[int | None], list[int | None]]:
-    """Find the position_ids of each word's first token and of the token that ends where the word ends; None if there is none.
+    """Find the position_ids of each word's first token and of the token that ends where the word ends; None if there is no such token.
 
-    The first token is the first that covers any of the word. If several tokens share a character, the last of them ends the word: only there has the model read
-    the whole word.
+    The first token is the first one that covers a character of the word. If several tokens share a character, the last of them ends the word: only
+    there has the model read the whole word.
     """
     ends_at = dict(zip(tokens.ends.tolist(), tokens.position_ids.tolist(), strict=True))
     first = np.searchsorted(tokens.ends, [w.start for w in words], side="right").tolist()
@@ -68,7 +68,7 @@ def places(words: Sequence[Word], tokens: CoveredTokens) -> tuple[list[int | Non
 def word_ids(words: Sequence[Word], first: int) -> list[int]:
     """Assign ascending ids to the words; a word has the same id whatever part of the corpus is read.
 
-    An id is IDS_PER_CHARACTER times the word's first character, counted on from `first`, plus the word's place among those that begin there.
+    An id is `first`, plus IDS_PER_CHARACTER times the word's start, plus the number of earlier words with the same start.
     """
     found: list[int] = []
     for i, word in enumerate(words):

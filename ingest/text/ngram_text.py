@@ -1,4 +1,4 @@
-"""Text in which n-grams are counted: tokens of documents without the model's cuts, except documents that are to be predicted."""
+"""Text in which n-grams are counted: the tokens of whole documents, without those documents that are to be predicted."""
 
 from collections.abc import Collection, Iterable, Iterator
 from hashlib import sha256
@@ -24,10 +24,9 @@ def counted_documents(documents: Iterable[Document], tokenizer: PreTrainedTokeni
 
 
 def read_tokens(document: CutDocument, bos: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Collect the position_ids of the document's own tokens, [n], and these tokens with the one after the last, [n + 1], or [n] if none follows.
+    """Collect the position_ids of the document's own tokens, [n], and these tokens with the one that follows the last, [n + 1], or [n] if none follows.
 
-    bos: the token that sequences begin with. A chat's first sequence begins without it if the template writes none; a BOS that the template writes belongs to
-    the text.
+    bos: the token that sequences begin with. It is not one of the document's own tokens, unless a chat template wrote it.
     """
     firsts = [int(s.token_ids[0] == bos and s.char_starts[0] == s.char_ends[0]) for s in document.sequences]
     ids = [s.first_position_id + np.arange(first, len(s.token_ids)) for s, first in zip(document.sequences, firsts, strict=True)]

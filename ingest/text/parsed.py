@@ -1,4 +1,4 @@
-"""Sentences whose words have heads, as the model has read them: the data for tree probes, and for comparing attention with syntactic heads."""
+"""Sentences with their syntax trees, and the tokens at which the model reads their words: data for tree probes and for comparing attention with trees."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -40,9 +40,9 @@ GROUP BY ALL
 class Parsed:
     """A sentence of n words in their order. All fields but the first three are [n].
 
-    sequence_id: the sequence in which its words are read, None if they are not in one. heads: index of each word's head, -1 for a word without one. first,
-    last:
-    position_ids of each word's first and last token; -1 if the word begins at index 0, ends with no token, or ends in another sequence than it begins in.
+    sequence_id: the sequence in which its words are read; None if they are read in several sequences, or none is read. heads: index of each word's head, -1
+    for a word without one. first, last: position_ids of each word's first and last token; -1 if the word begins at index 0, does not end where a token ends,
+    or ends in another sequence than it begins in.
     """
 
     document_id: int
@@ -65,7 +65,7 @@ class Parsed:
 
     @property
     def n_tokens(self) -> int:
-        """Number of tokens from the first that is read to the last."""
+        """Number of tokens from the first token of the first word that is read to the last token of the last such word."""
         return int(self.last.max() - self.first[self.is_read].min(initial=self.last.max())) + 1
 
     @property
@@ -77,7 +77,7 @@ class Parsed:
 
 
 def depths(heads: np.ndarray) -> np.ndarray:
-    """Count the edges from each word up to the root, [n]; inf if the heads lead into a circle."""
+    """Count the edges from each word up to the root, [n]; inf if the heads form a cycle."""
     found, at, n = np.zeros(len(heads)), np.arange(len(heads)), len(heads)
     for _ in range(n):
         found, at = found + (heads[at] >= 0), np.where(heads[at] >= 0, heads[at], at)
@@ -99,11 +99,10 @@ def tree_distances(heads: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class ParsedText:
-    """The sentences of a corpus's drawn `sequences`.
+    """The sentences that have a word in the drawn `sequences` of a corpus.
 
-    sentences: those within one of the sequences, of at most MOST_WORDS and MOST_TOKENS. split: sentences that are not within one. long: sentences that are
-    within
-    one, and longer.
+    sentences: the sentences that lie within one of these sequences, and have at most MOST_WORDS and MOST_TOKENS. long: the longer sentences within one of
+    these sequences. split: the other sentences.
     """
 
     sentences: list[Parsed]

@@ -1,4 +1,4 @@
-"""Documents of each shard when a text is read: those of a span of the corpus, or of a part of the sample."""
+"""Documents of each shard that is read: the documents of a span of the corpus, or those that contain a part of the sample."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -10,7 +10,7 @@ from ingest.text.survey import Span
 from schema.errors import AtlasError
 
 SAMPLED_PER_SHARD = 64
-"""Sampled positions of a shard, whose states are in memory at once."""
+"""Most sampled positions in a shard; the states of all of them are in memory at once."""
 
 
 def sample_parts(sample: tuple[int, ...], spans: tuple[Span, ...]) -> list[np.ndarray]:
@@ -31,8 +31,8 @@ def documents_of_spans(spans: tuple[Span, ...], documents: Iterator[CutDocument]
         n = sum(len(s.token_ids) for d in found for s in d.sequences)
         if (len(found), n) != (span.n_documents, span.n_positions):
             raise AtlasError(
-                f"the corpus changed while it was read: documents {span.first_document_id} and on were {span.n_documents} of {span.n_positions} positions, "
-                f"and are {len(found)} of {n}; let its files be, and ingest into a new file"
+                f"the corpus changed while it was read: from document {span.first_document_id} on there were {span.n_documents} documents of "
+                f"{span.n_positions} positions, and there are {len(found)} of {n}; leave its files unchanged, and ingest into a new file"
             )
         yield span.shard_id, found
 

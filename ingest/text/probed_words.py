@@ -1,4 +1,4 @@
-"""Words that probes learn from and are scored on: drawn by a seed, split by document, so that no text is in both.
+"""Words that probes learn from and are scored on. A seed draws them; a document gives words to only one of the two sets.
 
 Some labels need no annotation: they follow from the text, its tokens and its cuts.
 """
@@ -14,7 +14,7 @@ from ingest.text.survey import hashes
 from schema.errors import AtlasError
 
 COMMONEST = 32
-"""Number of tokens that are labels, the most frequent among the words to learn from: a probe has weights for every label."""
+"""Number of tokens that serve as labels, the most frequent of the training words. It is bounded because a probe has weights for every label."""
 
 FACTS = """
 WITH
@@ -51,9 +51,9 @@ ORDER BY w.word_id
 """
 
 TEST_SHARE = 0.2
-"""Share of the documents that probes are scored on."""
+"""Share of documents that are test documents, which probes are scored on."""
 MOST_WORDS = {False: 32_000, True: 8_000}
-"""Approximate number of words that are used, by whether they are for the test; from a longer text, whole sequences are drawn."""
+"""Whether words are test words → approximate number of words that are used. If the corpus has more, whole sequences are drawn."""
 NO_ENTITY = "O"
 
 SEQUENCES = """
@@ -94,23 +94,23 @@ class ProbedWords:
 
 @dataclass(frozen=True, eq=False)
 class DocumentSplit:
-    """The part of a corpus that probes use. test_documents: ids of the documents that are scored on; sequences: ids of those drawn from all documents."""
+    """The part of a corpus that probes use. test_documents: ids of the documents to score on; sequences: ids of the sequences drawn from all documents."""
 
     test_documents: np.ndarray
     sequences: set[int]
 
 
 def split_documents(con: duckdb.DuckDBPyConnection, corpus_id: int, asked: str, seed: int) -> DocumentSplit:
-    """Draw the documents that are scored on, and sequences of these and of the documents that are learned from. asked: the option to name in errors.
+    """Draw the test documents, and sequences both of them and of the other documents, which probes learn from. asked: the option to name in errors.
 
-    Raises AtlasError if there are no words, or fewer than two documents to divide.
+    Raises AtlasError if there are no words, or fewer than two documents with words.
     """
     found = con.execute(SEQUENCES, {"corpus": corpus_id}).fetchnumpy()
     documents = np.unique(found["document_id"])
     if not len(documents):
         raise AtlasError(f"{asked}: {explain_no_words(con, corpus_id)}")
     if len(documents) < 2:
-        raise AtlasError(f"{asked}: some documents are learned from and others scored on, and only one of this corpus has words")
+        raise AtlasError(f"{asked}: a probe learns from some documents and is scored on others, and only one document of this corpus has words")
     test = documents[np.argsort(hashes(seed, 0, documents), kind="stable")[: max(1, round(TEST_SHARE * len(documents)))]]
     in_test = np.isin(found["document_id"], test)
     chosen = [draw_sequences(found["sequence_id"][in_test == side], found["n"][in_test == side], seed, most) for side, most in MOST_WORDS.items()]
@@ -120,10 +120,10 @@ def split_documents(con: duckdb.DuckDBPyConnection, corpus_id: int, asked: str, 
 def explain_no_words(con: duckdb.DuckDBPyConnection, corpus_id: int) -> str:
     """Explain why a corpus has no words that a probe can use."""
     if con.execute("FROM run AS r WHERE r.kind = 'word' AND r.corpus_id = $corpus", {"corpus": corpus_id}).fetchall():
-        return "no token ends with a word of this corpus, as far as the model reads it; those at index 0 are left out"
+        return "in the part of this corpus that the model reads, no word ends where a token ends; words at index 0 are left out"
     return (
-        "the words of this corpus have no labels yet; give --words spacy:PIPELINE or --words FILE.conllu too (--words white-space for labels that nobody "
-        "needs to give)"
+        "the words of this corpus have no labels yet; give --words spacy:PIPELINE or --words FILE.conllu too (--words white-space for labels that need "
+        "no annotation)"
     )
 
 
@@ -176,8 +176,8 @@ def chosen_ranks(asked: str, d_model: int | None) -> list[int]:
 def told_labels(con: duckdb.DuckDBPyConnection, corpus_id: int, word_ids: np.ndarray, is_test: np.ndarray) -> dict[str, Sequence[str | None]]:
     """Derive labels of the words from the text, its tokens and its cuts: task → label of each word; None for a word that has none.
 
-    word_ids: [n], ascending, of words that are read at a token.
-    The last sentence of a document may go on after the part that the model has read, so the distance to its end is not known.
+    word_ids: [n], ascending, of words that end where a token ends.
+    The last sentence may continue after the part of the document that the model has read, so its words get no distance to the sentence's end.
     """
     tokens, followers, n_written, indices, starts, n_after = zip(*con.execute(FACTS, {"corpus": corpus_id, "words": word_ids.tolist()}).fetchall(), strict=True)
     return {

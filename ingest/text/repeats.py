@@ -1,7 +1,7 @@
 """Search for the text that a corpus repeats most, in memory that does not grow with the corpus.
 
 Stretches of WINDOW tokens are counted by the sketch of Misra and Gries 1982: the commonest COUNTED are kept, and the largest dropped count is subtracted from
-all. A count is never too large, and too small by at most 1 in COUNTED of the positions; if there are no more than COUNTED stretches, it is exact.
+all. A count is never too large, and too small by at most the number of positions / COUNTED; if there are no more than COUNTED stretches, it is exact.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ COUNTED, AT_ONCE = 2**16, 2**18
 
 @dataclass(frozen=True)
 class Repeat:
-    """A stretch of text, and the least number of times that the corpus has it."""
+    """A stretch of text, and a lower bound on how often it occurs in the corpus."""
 
     text: str
     n: int
@@ -70,7 +70,7 @@ class Repeats:
 
 
 def stretches(token_ids: np.ndarray) -> np.ndarray:
-    """Compute the number of every stretch of WINDOW consecutive tokens: [n - WINDOW + 1]."""
+    """Compute a number that identifies each stretch of WINDOW consecutive tokens: [n - WINDOW + 1]."""
     return context_numbers(token_ids, WINDOW)[WINDOW - 1 :]
 
 

@@ -22,8 +22,8 @@ def sentence_starts(text: str) -> list[int]:
     """Find the offsets at which the sentences of a text start, ascending; the first is 0.
 
     A sentence ends at a blank line, at 。！？, or at a run of . ! ? … that white space follows, closing quotes or brackets included.
-    The last does not count when the next word begins in lower case, nor when its one full stop follows a single letter (an initial)
-    or one of ABBREVIATIONS. White space belongs to the sentence before it.
+    A run of . ! ? … ends no sentence if the next word begins in lower case, or if the run is one full stop after a single capital letter
+    (an initial) or after one of ABBREVIATIONS. White space belongs to the sentence before it.
     """
     starts = [0]
     starts.extend(match.end() for match in BOUNDARY.finditer(text) if 0 < match.end() < len(text) and _ends_sentence(text, match))
@@ -40,6 +40,6 @@ def _ends_sentence(text: str, match: re.Match[str]) -> bool:
 
 
 def _is_abbreviation(before: str) -> bool:
-    """Tell whether the text before a full stop ends in an initial, or in a word that is written with one."""
+    """Tell whether the text before a full stop ends in an initial or in one of ABBREVIATIONS."""
     word = LAST_WORD.search(before)
     return word is not None and (word.group().lower() in ABBREVIATIONS or (len(word.group().split(".")[-1]) == 1 and word.group()[-1].isupper()))

@@ -1,4 +1,4 @@
-"""Cutting of documents into sequences, the contexts that the model reads, and numbering of documents, sequences and positions."""
+"""Cutting of documents into sequences, each of which the model reads in one context, and numbering of documents, sequences and positions."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -23,19 +23,19 @@ BOS_RULES = ("auto", "always", "never", "start")
 token if the tokenizer has no BOS, so that the first token of a text is predicted too. Any other rule is the name of the token."""
 
 CUTS = ("tokens", "sentences")
-"""Ways to cut a document: into stretches of the context's length, or by sentence (a longer one is cut further)."""
+"""Ways to cut a document: into stretches of the context's length, or by sentence (a sentence longer than the context is cut further)."""
 
 NO_NEXT_TOKEN = -1
 
 CHARS_PER_TOKEN = 16
-"""Characters of a text that are encoded first for each token that is wanted from it: in most texts a token takes 3 to 5."""
+"""Number of characters that are encoded at first for each token that is to be read; in most texts a token has 3 to 5 characters."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sequence:
     """A run of tokens read in one context; all arrays are [n_positions] int32.
 
-    next_token_ids: the corpus token that follows, also across a cut; NO_NEXT_TOKEN at the end of the document.
+    next_token_ids: the token that follows in the document, even if it is in the next sequence; NO_NEXT_TOKEN at the end of the document.
     char_starts, char_ends: the characters of the document's text that the token covers. Tokens that are pieces of one character all cover it;
     BOS covers nothing, at the first character of the next token.
     """
@@ -76,7 +76,7 @@ class Encoding:
 class Encoder:
     """A tokenizer's pipeline, set to give exact offsets into the original text.
 
-    A document that spells a control token, such as <|im_start|>, is read as those characters, unless it is a chat, which is made of such tokens.
+    A control token that is spelt in a document, such as <|im_start|>, is read as its characters, except in a chat, where it is read as that token.
     Offsets are not trimmed: a token's leading space is part of what the token covers, so that the slices of all tokens join to the text.
     If a normaliser merges or expands characters, tokens cover the original characters that they come from.
     """
@@ -112,9 +112,9 @@ class Encoder:
         return Encoding(np.array(found.ids, dtype=np.int32), starts, ends)
 
     def encode_start(self, text: str, limit: int | None, *, is_chat: bool = False) -> tuple[str, Encoding]:
-        """Encode a start of the text that determines its first `limit` tokens and the one after them; return the start and its tokens. limit: None for all.
+        """Encode a start of the text that is long enough for its first `limit` tokens and the next one; return the start and its tokens. limit: None for all.
 
-        Text behind a cut affects only the tokens near the cut. So a start is long enough once another, twice as long, begins with the same tokens.
+        Text behind a cut affects only the tokens near the cut. So a start is long enough once a start of twice its length has the same first tokens.
         """
         if limit is None:
             return text, self.encode(text, is_chat=is_chat)
@@ -128,7 +128,7 @@ class Encoder:
 
 
 def bos_token(tokenizer: PreTrainedTokenizerFast, rule: str) -> int | None:
-    """Find the token that every sequence begins with under a rule of BOS_RULES, or the token that `rule` names; None if there is none."""
+    """Find the token that every sequence begins with under a rule of BOS_RULES, or the token that `rule` names; None if sequences begin without one."""
     bos = tokenizer.bos_token_id
     if rule == "never":
         return None
@@ -147,9 +147,7 @@ def bos_token(tokenizer: PreTrainedTokenizerFast, rule: str) -> int | None:
         own = tokenizer_start(tokenizer)
         return own[0] if len(own) == 1 else None
     if (named := tokenizer.get_vocab().get(rule)) is None:
-        raise AtlasError(
-            f"no BOS rule {rule!r}, nor a token of that name; there are {', '.join(BOS_RULES)}, and the tokenizer's tokens as its vocabulary spells them"
-        )
+        raise AtlasError(f"no BOS rule {rule!r}, nor a token of that name; give {', '.join(BOS_RULES)}, or a token as the tokenizer's vocabulary spells it")
     return named
 
 
@@ -160,14 +158,16 @@ def tokenizer_start(tokenizer: PreTrainedTokenizerFast) -> list[int]:
 
 
 def note_start(tokenizer: PreTrainedTokenizerFast, rule: str) -> str | None:
-    """Describe to the user how sequences begin, if the rule is 'auto' and the tokenizer begins a text with other tokens than BOS alone; else None."""
+    """Describe to the user how sequences begin, if the rule is 'auto' and the tokenizer begins a text with tokens other than BOS alone; else None."""
     own = tokenizer_start(tokenizer)
     if rule != "auto" or own in ([], [tokenizer.bos_token_id]):
         return None
     names = tokenizer.convert_ids_to_tokens(own)
     if len(own) == 1:
         return f"note: every sequence begins with {names[0]}, as the tokenizer begins a text"
-    return f"note: the tokenizer begins a text with {' '.join(names)}, and a sequence begins with one token at most: none is put; --bos '{names[-1]}' puts it"
+    return (
+        f"note: the tokenizer begins a text with {' '.join(names)}, but a sequence can begin with one at most: none is put; --bos '{names[-1]}' puts that one"
+    )
 
 
 def cut_documents(
@@ -181,7 +181,7 @@ def cut_documents(
     Raises AtlasError, before anything is read, for an unknown rule, a context that leaves no room for text, or a tokenizer without offsets.
     """
     if by not in CUTS:
-        raise AtlasError(f"no way to cut {by!r}; there are {', '.join(CUTS)}")
+        raise AtlasError(f"documents cannot be cut by {by!r}; give {', '.join(CUTS)}")
     bos_id = bos_token(tokenizer, bos)
     room = context - (bos_id is not None)
     if room < 1:
@@ -209,7 +209,7 @@ def _cut_sequences(
 
 
 def within_vocabulary(documents: Iterable[CutDocument], n_embeddings: int, model: str) -> Iterator[CutDocument]:
-    """Yield the same documents. Raises AtlasError at the first token that the model has no embedding of; vocabulary that no text uses does not matter."""
+    """Yield the same documents. Raises AtlasError at the first token of a text for which the model has no embedding."""
     for d in documents:
         most = max((int(max(s.token_ids.max(), s.next_token_ids.max())) for s in d.sequences), default=0)
         if most >= n_embeddings:
@@ -221,11 +221,11 @@ def within_vocabulary(documents: Iterable[CutDocument], n_embeddings: int, model
 
 
 def require_one_context(documents: Iterable[CutDocument], context: int) -> Iterator[CutDocument]:
-    """Yield the same documents. Raises AtlasError at the first document that takes more than one context: its probability would be that of pieces."""
+    """Yield the same documents. Raises AtlasError at the first document that is not exactly one sequence, since its probability would be that of pieces."""
     for d in documents:
         if len(d.sequences) != 1:
             n = sum(len(s.token_ids) for s in d.sequences)
-            raise AtlasError(f"{d.document.name}: a test's sentence is read in one context, and this has {n} tokens of {context}; give a larger --context")
+            raise AtlasError(f"{d.document.name}: a sentence of a test must fit in one context of {context} tokens, and this has {n}; give a larger --context")
         yield d
 
 

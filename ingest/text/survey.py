@@ -1,7 +1,7 @@
 """Survey of a corpus, made before the model reads it: one pass counts it, hashes it, divides it into shards and draws the traced sample.
 
-Everything that a run needs to know of the corpus follows from this pass. So a run can be resumed, its end can be estimated, and any worker can compute its
-shards, in any order. Memory grows only with the number of shards and of traced positions.
+All that a run needs to know about the corpus comes from this pass. So a run can be resumed, the time to its end can be estimated, and workers can compute
+shards in any order. Memory grows only with the number of shards and of traced positions.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from ingest.text.repeats import Repeat, Repeats
 from ingest.text.sequences import ID_BITS, CutDocument
 
 SHARD_POSITIONS, LARGEST_SHARD, MANY_SHARDS = 2**16, 2**20, 64
-"""Initial and largest size of a shard, in positions, if no size is set, and the number of shards above which the size doubles.
+"""Sizes of a shard, in positions, if the user sets none: the initial and the largest; and the number of shards above which the size doubles.
 
 Every shard adds a row of statistics for each neuron, so many shards are costly.
 """
@@ -35,8 +35,9 @@ class Span:
 
 @dataclass(frozen=True)
 class Survey:
-    """Counts, shards and sample of a corpus. `n_pieces` of the documents are pieces of longer texts; `sample`: position_ids drawn for the trace, ascending.
+    """Counts, shards and sample of a corpus.
 
+    n_pieces: how many of the documents are pieces of longer texts. sample: position_ids drawn for the trace, ascending.
     left_out: columns of the source that JSON cannot hold, in order of appearance. longest: number of tokens of the longest sequence.
     repeat: the stretch of text that occurs most often in the corpus; None if none occurs twice.
     """
@@ -61,10 +62,8 @@ def survey(documents: Iterable[CutDocument], *, shard_positions: int | None, n_s
     MANY_SHARDS shards are full, up to LARGEST_SHARD.
 
     The sample is the `n_sample` positions with the smallest hash of (seed, document, place in the document): it does not depend on order, shards or workers,
-    and
-    a larger sample contains a smaller one. one_from: take at most one position of each sequence (Geva et al. 2021, section 5: one prefix of a sentence), the
-    one
-    with the smallest hash from this index on; the sample is smaller if there are fewer sequences.
+    and a larger sample contains a smaller one. one_from: take at most one position of each sequence (Geva et al. 2021, section 5: one prefix of a sentence),
+    the one with the smallest hash from this index on; the sample is smaller than `n_sample` if there are fewer sequences.
     """
     digest = hashlib.sha256()
     n_documents = n_blank = n_pieces = n_sequences = n_positions = longest = 0
@@ -134,7 +133,7 @@ def document_digest(cut: CutDocument) -> bytes:
 def draw(
     keys: np.ndarray, ids: np.ndarray, cut: CutDocument, identity: bytes, n: int, seed: int, one_from: int | None
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Add a document's positions, or one of each of its sequences, to the sample, and keep the n smallest hashes. keys, ids: hashes and positions, sorted."""
+    """Add a document's positions, or one position of each sequence, to the sample; keep the n smallest hashes. keys, ids: hashes and position_ids, sorted."""
     here = np.concatenate([np.arange(s.first_position_id, s.first_position_id + len(s.token_ids)) for s in cut.sequences])
     hashed = position_hashes(seed, identity, len(here))
     if one_from is not None:

@@ -13,10 +13,10 @@ from typing import Any
 from transformers.convert_slow_tokenizer import TikTokenConverter
 
 MOST_ID = 1 << 24
-"""Exclusive limit on token ids, some sixty times the largest of today: a list with a place for each id is made."""
+"""Exclusive limit on token ids, some sixty times the largest id of known tokenizers: loading makes a list with an entry for every id."""
 
 MOST_ADDED = 1 << 16
-"""Limit on added tokens, which are searched for in a text before its vocabulary is; today's largest tokenizers have a tenth of it."""
+"""Limit on added tokens, which are searched for in a text before the other tokens; the largest known tokenizers have a tenth of it."""
 
 MOST_STEPS = 64
 """Limit on the steps of a normaliser, and of a pre-tokenizer."""
@@ -25,14 +25,14 @@ MOST_GROWTH = 64
 """Limit on the characters that a chain of replacements may make of one character; NFKC makes up to 18."""
 
 MOST_SPECIAL = 1000
-"""Limit on the special tokens that are put round a text."""
+"""Limit on the special tokens that are put around a text."""
 
 MOST_WORD = 1000
-"""Limit on the characters of a word that a word-piece vocabulary looks up: the time grows with their cube. 100 is usual."""
+"""Limit on the length, in characters, of a word that is looked up in a word-piece vocabulary: the time grows with its cube. 100 is usual."""
 
 LLAMA_3 = TikTokenConverter("").pattern
 CALM = frozenset((LLAMA_3, LLAMA_3.replace(r"\p{N}{1,3}", r"\p{N}")))
-"""Patterns that take time linear in the text: Llama 3's, and Qwen 2's, which cuts between digits. The library's built-in patterns are spelt out in no file."""
+"""Patterns that take time linear in the text: Llama 3's, and Qwen 2's, which cuts between digits. (Built-in patterns of the library appear in no file.)"""
 
 Step = Mapping[str, Any]
 
@@ -47,18 +47,20 @@ def check_tokenizer(file: Path) -> None:
     if (n := model.get("max_input_chars_per_word")) is not None and not 0 <= n <= MOST_WORD:
         raise ValueError(f"it looks up words of {n:,} characters, and {MOST_WORD:,} are taken at most (max_input_chars_per_word)")
     if model.get("dropout"):
-        raise ValueError(f"it leaves out {model['dropout']:.0%} of its merges at random (dropout), so that a text is never read alike twice; set it to null")
+        raise ValueError(
+            f"it leaves out {model['dropout']:.0%} of its merges at random (dropout), and so reads a text differently each time; set dropout to null"
+        )
     normalizer, cutters = steps(said.get("normalizer"), "normalizers"), steps(said.get("pre_tokenizer"), "pretokenizers")
     check_steps(normalizer, cutters)
     check_growth(normalizer)
     for step in steps(said.get("post_processor"), "processors"):
         longest = max((len(token["ids"]) for token in mapping(step.get("special_tokens")).values()), default=0)
         if (n := len(list_or_empty(step.get("single"))) * longest) > MOST_SPECIAL:
-            raise ValueError(f"it puts up to {n:,} special tokens round a text, and {MOST_SPECIAL:,} are taken at most")
+            raise ValueError(f"it puts up to {n:,} special tokens around a text, and {MOST_SPECIAL:,} are taken at most")
 
 
 def check_settings(file: Path) -> None:
-    """Raise ValueError, which says why, for a tokenizer_config.json whose tokens exceed these limits; it may add tokens of its own."""
+    """Raise ValueError, which says why, for a tokenizer_config.json whose tokens exceed these limits: it may add tokens to those of tokenizer.json."""
     said = mapping(json.loads(file.read_text(encoding="utf-8")))
     named = [name for key in ("extra_special_tokens", "additional_special_tokens") for name in said.get(key) or ()]
     added = mapping(said.get("added_tokens_decoder") or {})
@@ -77,11 +79,11 @@ def check_steps(normalizer: list[Step], cutters: list[Step]) -> None:
     for found in (normalizer, cutters):
         # each spells bytes as characters of two, and those of the one before again
         if len(found) > MOST_STEPS or sum(step.get("type") == "ByteLevel" for step in found) > 1:
-            raise ValueError(f"it changes or cuts a text in {len(found):,} steps, and {MOST_STEPS} are taken at most, one of them of bytes (ByteLevel)")
+            raise ValueError(f"it changes or cuts a text in {len(found):,} steps, and {MOST_STEPS} are taken at most, of which one may be a ByteLevel step")
 
 
 def check_growth(normalizer: list[Step]) -> None:
-    """Raise ValueError if a text grows too much. Each replacement is tried on the text that it looks for, and the later ones on the result."""
+    """Raise ValueError if a text grows too much. Each replacement is tried on the text that it looks for, and all later replacements on the result."""
     replacing = [step for step in normalizer if step.get("type") == "Replace"]
     by_pattern = 1
     for i, step in enumerate(replacing):
@@ -94,7 +96,7 @@ def check_growth(normalizer: list[Step]) -> None:
             if len(text) > MOST_GROWTH * max(1, len(start)):
                 break
         if len(text) > MOST_GROWTH * max(1, len(start)) or by_pattern > MOST_GROWTH:
-            raise ValueError(f"its replacements make more than {MOST_GROWTH} characters of one")
+            raise ValueError(f"its replacements make more than {MOST_GROWTH} characters of one character")
     for step in normalizer:
         longest = len(step.get("prepend") or "")
         if step.get("type") == "Precompiled":
@@ -102,11 +104,11 @@ def check_growth(normalizer: list[Step]) -> None:
             charsmap = base64.b64decode(step["precompiled_charsmap"])
             longest = max(map(len, charsmap[4 + int.from_bytes(charsmap[:4], "little") :].split(b"\0")))
         if longest > 4 * MOST_GROWTH:
-            raise ValueError(f"its normaliser puts {longest:,} characters in, and {4 * MOST_GROWTH} are taken at most")
+            raise ValueError(f"its normaliser inserts {longest:,} characters at once, and {4 * MOST_GROWTH} are taken at most")
 
 
 def strange_patterns(normalizer: object, pre_tokenizer: object) -> set[str]:
-    """Find the regular expressions in a tokenizer's parts, as the tokenizers library spells them, that are not in CALM: they may take any time on a text."""
+    """Find the regular expressions in a tokenizer's parts that are not in CALM: they may take any time on a text."""
     found = (*steps(normalizer, "normalizers"), *steps(pre_tokenizer, "pretokenizers"))
     patterns = (step.get("pattern") for step in found)
     return {pattern["Regex"] for pattern in patterns if isinstance(pattern, dict) and "Regex" in pattern} - CALM

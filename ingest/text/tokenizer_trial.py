@@ -20,13 +20,13 @@ MOST_BYTES = 2 << 30
 """Limit on the address space; a vocabulary of 260,000 tokens takes half a gigabyte, and transformers another half."""
 
 MOST_SECONDS, LOADING_SECONDS = 4, {"pipeline": 10, "pretrained": 60}
-"""Limits on processor time, in seconds, for the text and for loading the tokenizer: transformers converts SentencePiece's files in a minute at most."""
+"""Limits on processor time, in seconds, for the text and for loading the tokenizer: transformers may need a minute to convert SentencePiece's files."""
 
 MOST_CHARS = 1 << 16
-"""Limit on the characters of the text that is tried; no usual tokenizer takes longer than a tenth of a second for it."""
+"""Limit on the characters of the text that is tried; a usual tokenizer takes at most a tenth of a second for so many."""
 
 MOST_PER_CHAR = 64
-"""Limit on the tokens of each character."""
+"""Limit on the number of tokens per character of the text."""
 
 
 def try_tokenizer(refusal: str, given: Mapping[str, object], text: str = "") -> None:

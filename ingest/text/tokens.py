@@ -45,7 +45,7 @@ def token_rows(tokenizer: PreTrainedTokenizerFast, d_vocab: int) -> pa.Table:
 
 
 def token_bytes(name: str, kinds: frozenset[str], *, is_special: bool, is_added: bool) -> bytes:
-    """Find the bytes that a token of this name adds to a text, under the decoder types of its vocabulary.
+    """Find the bytes that a token of this name adds to a text. kinds: the decoder types of the vocabulary.
 
     Added tokens of a byte-level vocabulary are spelt in plain characters, not in its byte alphabet.
     """
@@ -61,7 +61,7 @@ def token_bytes(name: str, kinds: frozenset[str], *, is_special: bool, is_added:
 
 
 def decoder_types(tokenizer: PreTrainedTokenizerFast) -> frozenset[str]:
-    """Read the types of the steps that turn the tokenizer's tokens back into text: they tell how its vocabulary spells bytes and spaces."""
+    """Read the types of the decoding steps, which turn tokens back into text: they tell how the vocabulary spells bytes and spaces."""
     decoder = tokenizer.backend_tokenizer.decoder
     return frozenset() if decoder is None else frozenset(_types(json.loads(decoder.__getstate__())))
 
@@ -73,7 +73,7 @@ def _types(step: dict) -> Iterator[str]:
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """Map character → byte of the alphabet GPT-2 spells its tokens in: printable Latin-1 bytes are themselves, the others U+0100 upwards, in order."""
+    """Map each character of GPT-2's token alphabet to its byte: printable Latin-1 bytes are spelt as themselves, the others as U+0100 and up, in order."""
     printable = {*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(0x100 + place): byte for place, byte in enumerate(others)}
@@ -97,7 +97,7 @@ def _row(token_id: int, raw: bytes | None, is_special: bool) -> dict[str, object
 
 
 def spell_bytes(raw: bytes) -> str:
-    """Spell a token's bytes as text. The bytes from the first to the last that is part of no whole character become ⟨F0 9F⟩, so that tokens stay distinct."""
+    """Spell a token's bytes as text. If some bytes belong to no whole character, all from the first to the last of them are written as in ⟨F0 9F⟩."""
     text = raw.decode(errors="replace")
     if raw == text.encode():
         return text

@@ -9,13 +9,13 @@ SIMILARITIES = ("wordsim353", "simlex999")
 
 
 def folder() -> Path:
-    """Find the folder in which gensim keeps the test sets. Raises AtlasError if gensim is not installed, or no longer ships one of them."""
+    """Find the folder in which gensim keeps the test sets. Raises AtlasError if gensim is not installed, or lacks one of them."""
     spec = find_spec("gensim")
     if spec is None or spec.origin is None:
-        raise AtlasError("--word-tests: the analogies and similarities are those that gensim ships, and it is not installed: pip install 'gensim==4.4.0'")
+        raise AtlasError("--word-tests: the analogies and similarities come with gensim, which is not installed: pip install 'gensim==4.4.0'")
     found = Path(spec.origin).parent / "test" / "test_data"
     if missing := [name for name in ("questions-words.txt", *map(similarity_file, SIMILARITIES)) if not (found / name).is_file()]:
-        raise AtlasError(f"--word-tests: the gensim that is installed has no {missing[0]} in {found}: pip install 'gensim==4.4.0'")
+        raise AtlasError(f"--word-tests: the installed version of gensim has no {missing[0]} in {found}: pip install 'gensim==4.4.0'")
     return found
 
 

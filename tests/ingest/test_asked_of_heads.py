@@ -81,7 +81,7 @@ def test_a_model_without_ffns_is_refused_and_said_what_would_do(call: Call, tmp_
     assert code == 1
     assert said == (
         "Error: model my-model: layer 0 has no FFN (mlp.down_proj is empty), and blocks without one are not recorded; "
-        "for attention alone give each an FFN of one neuron whose weights are zero, as attention-2l-sotu has"
+        "for a model of attention alone, give each block an FFN of one neuron whose weights are zero, as attention-2l-sotu has"
     )
 
 

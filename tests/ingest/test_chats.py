@@ -80,8 +80,8 @@ def test_what_a_template_does_not_render_word_for_word_has_no_roles_and_is_count
     (changed, kept) = counts.watch(render_chats([chat(talk(0)), chat(talk(0)[2:])], tokenizer, is_chat=False))
     assert ("roles" in changed.nested, kept.nested["roles"]) == (False, [{"role": "assistant", "start": 12, "end": 20}])
     assert counts.notes() == [
-        "note: 2 documents are chats, rendered by the tokenizer's own template; special tokens in them are read as such",
-        "note: whose words are where is not known of 1 chats: the template changes their messages",
+        "note: 2 documents are chats, rendered by the tokenizer's own template; special tokens in them are read as such tokens",
+        "note: the spans of each role are not known in 1 chats: the template changes their messages",
     ]
 
 
@@ -159,7 +159,7 @@ def test_rows_of_messages_are_chats_and_a_text_goes_before_them(tmp_path: Path) 
         ("{% for", r"^c: .*TemplateSyntaxError"),
         ("{{ ''.__class__.__mro__ }}", r"^c: .*SecurityError"),
         ("{{ 'a' * 9000000000 }}", r"^c: .*MemoryError"),
-        ("{{ 'a' * 20000000 }}", r"^c: .*ValueError: it makes 20,000,000 characters of it"),
+        ("{{ 'a' * 20000000 }}", r"^c: .*ValueError: it makes 20,000,000 characters of the chat"),
     ],
 )
 def test_a_template_that_is_broken_ends_in_one_line(template: str | None, message: str) -> None:
@@ -174,7 +174,7 @@ def test_a_template_makes_the_same_of_a_chat_on_every_day() -> None:
     counts = ChatCounts(tokenizer)
     first, again = (next(iter(counts.watch(render_chats([chat(talk(0))], tokenizer, is_chat=False)))).text for _ in range(2))
     assert first == again and first.startswith("26 July 2024 00:00:00.000000 ")
-    assert "note: the template asks for the date, and is told 26 July 2024 always, so that texts read again are the same" in counts.notes()
+    assert "note: the template asks for the date and always gets 26 July 2024, so that a chat is rendered alike on every day" in counts.notes()
 
 
 @pytest.mark.parametrize(

@@ -130,5 +130,5 @@ def test_a_configuration_with_which_nothing_runs_is_said(check: Callable[[Model]
     for module in model.hf.modules():
         if "sliding_window" in changes and getattr(module, "sliding_window", None):
             module.sliding_window = changes["sliding_window"]
-    with pytest.raises(AtlasError, match=r"a forward pass fails \(.*\); is its config.json that of its weights"):
+    with pytest.raises(AtlasError, match=r"a forward pass fails \(.*\); is its config.json the right one"):
         check(model)

@@ -283,7 +283,7 @@ def test_the_mean_rotation_is_the_same_in_blocks(model_type: str, monkeypatch: p
 
 def test_what_rope_cannot_turn_is_said() -> None:
     model = eager_model("llama", head_dim=1)
-    with pytest.raises(AtlasError, match="RoPE turns pairs, and of each of its heads' 1 dimensions it would turn 2"):
+    with pytest.raises(AtlasError, match="RoPE rotates pairs of dimensions, and of the 1 dimensions of a head it would rotate 2"):
         positions.mean_rotation(model, model.architecture.attention.rotary, 0, torch.ones(1, 1))
 
 

@@ -179,7 +179,7 @@ def test_taking_few_documents_reads_no_further(tmp_path, opened):
 
 def test_a_missing_file_names_its_neighbours(tmp_path, opened):
     write(tmp_path / "wiki.train.txt", "x")
-    with pytest.raises(AtlasError, match=r"no file matches '.*wiki\.trian\.txt'; the nearest there: wiki\.train\.txt"):
+    with pytest.raises(AtlasError, match=r"no file matches '.*wiki\.trian\.txt'; the nearest names there: wiki\.train\.txt"):
         opened("wiki.trian.txt")
     with pytest.raises(AtlasError, match=r"there is no folder .*nowhere"):
         opened("nowhere/a.txt")
@@ -191,11 +191,11 @@ def test_an_unsupported_file_names_what_is_supported(tmp_path, opened):
     write(tmp_path / "a.pdf", b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n")
     write(tmp_path / "b.bin", "x\0")
     with pytest.raises(
-        AtlasError, match=r"cannot read a\.pdf, b\.bin, which are no text in UTF-8; read are text of any suffix, and \.jsonl \.json .*\.gz \.zst \.bz2"
+        AtlasError, match=r"cannot read a\.pdf, b\.bin, which are no text in UTF-8. Give text with any suffix, or \.jsonl \.json .*\.gz \.zst \.bz2"
     ):
         opened("*")
     write(tmp_path / "c.parquet.gz", gzip.compress(b"PAR1", mtime=0))
-    with pytest.raises(AtlasError, match=r"Parquet is compressed within.*decompress c\.parquet\.gz"):
+    with pytest.raises(AtlasError, match=r"Parquet is compressed inside.*decompress c\.parquet\.gz"):
         opened("c.parquet.gz")
 
 
@@ -292,7 +292,7 @@ def test_what_is_neither_text_nor_a_chat_is_named_by_its_column(tmp_path, opened
 
 def test_bytes_in_the_messages_of_a_chat_are_named(tmp_path, opened):
     pq.write_table(pa.table({"messages": [[{"role": "user", "image": b"x"}]]}), tmp_path / "a.parquet")
-    with pytest.raises(AtlasError, match=r"a\.parquet:0, column 'messages': JSON knows no bytes"):
+    with pytest.raises(AtlasError, match=r"a\.parquet:0, column 'messages': JSON has no type for bytes"):
         opened("a.parquet")
 
 
@@ -421,13 +421,13 @@ def test_two_stars_find_what_glob_finds(tmp_path, opened):
 )
 def test_a_name_that_two_columns_have_is_refused(tmp_path, opened, name, content):
     write(tmp_path / name, content)
-    with pytest.raises(AtlasError, match=r"there more than once, the first '(text|year|k)'"):
+    with pytest.raises(AtlasError, match=r"occur more than once, the first is '(text|year|k)'"):
         opened(name)
 
 
 def test_a_name_that_two_columns_of_parquet_have_is_refused(tmp_path, opened):
     pq.write_table(pa.Table.from_arrays([pa.array(["x"]), pa.array(["y"])], ["text", "text"]), tmp_path / "a.parquet")
-    with pytest.raises(AtlasError, match="there more than once, the first 'text'"):
+    with pytest.raises(AtlasError, match="occur more than once, the first is 'text'"):
         opened("a.parquet")
 
 
@@ -648,7 +648,9 @@ def test_a_folder_of_several_kinds_is_no_dataset(tmp_path, opened):
     write(tmp_path / "data" / ".cache" / "b.json", "{}")
     assert [d.text for d in opened("data").documents()] == ["x"]
     write(tmp_path / "data" / "more" / "b.jsonl", jsonl({"text": "y"}))
-    with pytest.raises(AtlasError, match=r"folder of csv and json files, and a dataset is of one kind; give them by a pattern: .*data/\*\* for all"):
+    with pytest.raises(
+        AtlasError, match=r"folder of csv and json files, and a dataset has files of one kind; give the files by a pattern: .*data/\*\* for all"
+    ):
         opened("data")
     assert [d.text for d in opened("data/**/[ab].[cj]s*").documents()] == ["x", "y"]
 

@@ -173,7 +173,7 @@ def test_texts_read_again_are_read_in_parts() -> None:
 def test_one_sequence_that_does_not_fit_is_said() -> None:
     model, _ = model_with_room(0, 1)
     with pytest.raises(
-        AtlasError, match=r"model tiny-llama: cpu has no room beside it for one sequence of 8 tokens; use a smaller --context, --dtype bfloat16"
+        AtlasError, match=r"model tiny-llama: beside the model, cpu has no room for one sequence of 8 tokens; use a smaller --context, --dtype bfloat16"
     ):
         sweep_batch(model, reductions(CpuKeys, model), sequences([8, 3]), lambda _: None)
 

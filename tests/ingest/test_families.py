@@ -49,7 +49,7 @@ def test_a_family_of_another_distribution_is_read_and_proven_as_ours_are(install
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("tests.ingest.test_families:TWICE", "entry point others of activation_atlas.architectures: .*TWICE has an entry for 'llama', which is there already"),
+        ("tests.ingest.test_families:TWICE", "entry point others of activation_atlas.architectures: .*TWICE has an entry for 'llama', which another family"),
         ("tests.ingest.test_families:NO_FAMILIES", "NO_FAMILIES is no mapping from model_type to Architecture"),
     ],
 )

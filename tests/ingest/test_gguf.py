@@ -75,7 +75,11 @@ def test_what_was_kept_and_is_damaged_is_converted_anew(file: Path, damage: Call
     damage(place_of(file, "float32") / "model.safetensors")
     said: list[str] = []
     again, n_parsed = loaded(file, said=said)
-    assert (again.weights_sha256, n_parsed, said) == (digest, 1, ["note: what tiny.gguf was converted to is damaged; it is converted anew"])
+    assert (again.weights_sha256, n_parsed, said) == (
+        digest,
+        1,
+        ["note: the cached model that tiny.gguf was converted to is damaged; the file is converted again"],
+    )
     assert loaded(file)[1] == 0
 
 

@@ -62,8 +62,8 @@ def machine(monkeypatch: pytest.MonkeyPatch, *, cuda: str | None = "13.0", drive
             "it is built for CUDA 13.0, which needs driver 580 or newer, and the driver here is 570.86.15; update the driver, or",
         ),
         ("12.8", "520.61", None, "needs driver 525 or newer"),
-        ("12.8", "570.86.15", "", "CUDA_VISIBLE_DEVICES is ''; let it name a GPU's number, or unset it$"),
-        ("13.0", "580.95.05", None, "driver 580.95.05 is there, and CUDA says: no such device; see whether `nvidia-smi`"),
+        ("12.8", "570.86.15", "", "CUDA_VISIBLE_DEVICES is ''; set it to a GPU's number, or unset it$"),
+        ("13.0", "580.95.05", None, "driver 580.95.05 is installed, and CUDA reports: no such device; see whether `nvidia-smi`"),
     ],
 )
 def test_a_gpu_that_is_not_seen_is_explained(cuda: str, driver: str, visible: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,7 @@ def test_the_driver_is_asked_for_where_it_says_its_version(tmp_path: Path, monke
     ("free", "n_bytes", "device", "said"),
     [
         ({0: 20 * GB, 1: 24 * GB}, 16 * GB, "cuda:1", "^computing on cuda:1, NVIDIA 1$"),
-        ({0: 20 * GB, 1: 24 * GB}, 30 * GB, SPREAD, "^computing on 2 GPUs, over which the layers are spread: weights of 30.0 GB"),
+        ({0: 20 * GB, 1: 24 * GB}, 30 * GB, SPREAD, "^computing on 2 GPUs, with the layers spread over them: weights of 30.0 GB"),
         ({0: 24 * GB}, 32 * GB, "cpu", "^computing on the processors: the model has 32.0 GB of weights, and GPUs have 24.0 GB free, .*--dtype bfloat16"),
     ],
 )
@@ -131,8 +131,8 @@ def test_a_gpu_that_does_not_compute_is_not_taken(monkeypatch: pytest.MonkeyPatc
 
     machine(monkeypatch, n_gpus=1)
     monkeypatch.setattr(torch, "zeros", zeros)
-    assert free_memory() == ({}, "cuda:0 does not compute with it: no kernel image is available for cuda:0")
-    assert choose_device(lambda: 0).why.endswith("since cuda:0 does not compute with it: no kernel image is available for cuda:0")
+    assert free_memory() == ({}, "cuda:0 cannot compute with it: no kernel image is available for cuda:0")
+    assert choose_device(lambda: 0).why.endswith("since cuda:0 cannot compute with it: no kernel image is available for cuda:0")
 
 
 @pytest.mark.parametrize(("dtype", "size"), [(torch.float32, 4), (torch.bfloat16, 2)])
@@ -183,7 +183,10 @@ def test_a_number_format_that_was_chosen_is_said_and_that_of_an_atlas_stays(tmp_
         done = CliRunner().invoke(ingest, words, catch_exceptions=False)
         assert done.exit_code == 0
         with closing(open_reader(target)) as con:
-            texts[name] = (con.execute("SELECT m.dtype FROM model AS m").fetchone(), "computing in float32, as processors do best" in done.output)
+            texts[name] = (
+                con.execute("SELECT m.dtype FROM model AS m").fetchone(),
+                "computing in float32, the format that suits processors best" in done.output,
+            )
     assert texts == {"auto": (("float32",), True), "own": (("bfloat16",), False), "again": (("bfloat16",), False)}
 
 

@@ -211,7 +211,7 @@ def test_what_cannot_be_held_against_relations_is_said(tmp_path: Path) -> None:
 
     with pytest.raises(AtlasError, match="--head-relation: the words of this corpus have no labels yet"):
         ingest("a.txt")
-    with pytest.raises(AtlasError, match="only one of this corpus has words"):
+    with pytest.raises(AtlasError, match="only one document of this corpus has words"):
         ingest("a.txt", words=PIPELINE)
     # every word the root of a sentence of its own
     words = [word.strip(".") for text in ("The people met. " * 9, "Yes. " * 2) for word in text.replace(".", " .").split()]

@@ -42,7 +42,7 @@ def test_places_are_spread_and_those_with_the_largest_coefficients() -> None:
 @pytest.mark.parametrize("context", [17, 48])
 def test_such_a_model_is_refused_with_the_context_that_can_be_read(context: int) -> None:
     model = tiny_model("llama", rope_parameters=LONGROPE)
-    with pytest.raises(AtlasError, match=rf"beside one of {context} tokens, as with RoPE of the type longrope: relative error 0\.\d+, .*; use --context 16$"):
+    with pytest.raises(AtlasError, match=rf"a text of {context} tokens .*relative error 0\.\d+\), as with RoPE of the type longrope: .*; use --context 16$"):
         check_texts(model, context)
     check_texts(model, 16)
 

@@ -265,7 +265,7 @@ def test_what_cannot_be_probed_is_said(tmp_path: Path, monkeypatch: pytest.Monke
 
     with pytest.raises(AtlasError, match="no labels yet; give --words spacy:PIPELINE or --words FILE.conllu too"):
         ingest(probe=("pos",))
-    with pytest.raises(AtlasError, match="only one of this corpus has words"):
+    with pytest.raises(AtlasError, match="only one document of this corpus has words"):
         ingest(probe=("pos",), words=PIPELINE)
     with pytest.raises(AtlasError, match=r"'1,x': give all, or numbers of layers such as 0,5,9"):
         ingest(probe=("pos",), probe_layers="1,x")

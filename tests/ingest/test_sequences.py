@@ -203,13 +203,13 @@ def test_a_sequence_begins_with_cls_where_the_tokenizer_begins_a_text_so():
 def test_several_tokens_before_a_text_are_named_and_none_is_put():
     tokenizer = started_by("[gMASK]", "[CLS]")
     assert bos_token(tokenizer, "auto") is None
-    assert note_start(tokenizer, "auto").endswith("begins with one token at most: none is put; --bos '[CLS]' puts it")
+    assert note_start(tokenizer, "auto").endswith("can begin with one at most: none is put; --bos '[CLS]' puts that one")
 
 
 def test_a_token_can_be_named_to_begin_with(byte_tokenizer, sentencepiece_tokenizer):
     assert bos_token(started_by(), "[SEP]") == 2
     assert [note_start(sentencepiece_tokenizer, "auto"), note_start(byte_tokenizer, "auto"), note_start(started_by("[CLS]"), "never")] == [None] * 3
-    with pytest.raises(AtlasError, match="no BOS rule 'alway', nor a token of that name; there are auto, always, never, start, and"):
+    with pytest.raises(AtlasError, match="no BOS rule 'alway', nor a token of that name; give auto, always, never, start, or"):
         bos_token(byte_tokenizer, "alway")
 
 
@@ -217,8 +217,8 @@ def test_a_token_can_be_named_to_begin_with(byte_tokenizer, sentencepiece_tokeni
     ("options", "message"),
     [
         ({"bos": "always"}, "no BOS token; use 'auto' or 'never'"),
-        ({"bos": "sometimes"}, "there are auto, always, never"),
-        ({"by": "words"}, "there are tokens, sentences"),
+        ({"bos": "sometimes"}, "give auto, always, never"),
+        ({"by": "words"}, "give tokens, sentences"),
         ({"context": 0}, "no room for text"),
     ],
 )

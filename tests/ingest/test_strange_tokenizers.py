@@ -72,14 +72,17 @@ STRANGE: dict[str, tuple[Change, str]] = {
     "doubling by turns": (replacing(*[("l", "mm"), ("m", "ll")] * 14), "its replacements make more than 64 characters of one"),
     "a long replacement": (replacing(("e", "x" * 10**6)), "its replacements make more than 64 characters of one"),
     "every character": (replacing((".", "xxxxxxxxx"), (".", "xxxxxxxxx"), kind="Regex"), "its replacements make more than 64 characters of one"),
-    "a long prefix": (lambda s: s.update(normalizer={"type": "Prepend", "prepend": "x" * 10**6}), "puts 1,000,000 characters in, and 256 are taken at most"),
+    "a long prefix": (
+        lambda s: s.update(normalizer={"type": "Prepend", "prepend": "x" * 10**6}),
+        "inserts 1,000,000 characters at once, and 256 are taken at most",
+    ),
     "a long map": (
         lambda s: s.update(normalizer={"type": "Precompiled", "precompiled_charsmap": charsmap(b"x" * 9999)}),
-        "puts 9,999 characters in, and 256 are taken at most",
+        "inserts 9,999 characters at once, and 256 are taken at most",
     ),
-    "bytes of bytes": (lambda s: s.update(pre_tokenizer={"type": "Sequence", "pretokenizers": [BYTES] * 20}), "in 20 steps, and 64 are taken at most, one"),
+    "bytes of bytes": (lambda s: s.update(pre_tokenizer={"type": "Sequence", "pretokenizers": [BYTES] * 20}), "in 20 steps, and 64 are taken at most, of"),
     "many steps": (replacing(*[("a", "b")] * 10_000), "it changes or cuts a text in 10,000 steps, and 64 are taken at most"),
-    "round a text": (lambda s: s.update(post_processor=ROUND), "it puts up to 2,001 special tokens round a text, and 1,000 are taken at most"),
+    "round a text": (lambda s: s.update(post_processor=ROUND), "it puts up to 2,001 special tokens around a text, and 1,000 are taken at most"),
     "long words": (
         lambda s: s.update(
             model={"type": "WordPiece", "vocab": {"a": 0}, "unk_token": "a", "continuing_subword_prefix": "", "max_input_chars_per_word": 10**9}

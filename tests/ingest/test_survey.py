@@ -91,7 +91,7 @@ def test_blank_documents_at_the_end_go_with_the_last_shard():
 def test_documents_that_are_not_what_was_counted_are_refused(again: list[int]) -> None:
     spans = look(documents([4, 7, 3, 0, 9])).spans
     assert [len(found) for _, found in documents_of_spans(spans, iter(documents([4, 7, 3, 0, 9])))] == [2, 3]
-    with pytest.raises(AtlasError, match="changed while it was read: documents 2 and on were 3 of 12 positions"):
+    with pytest.raises(AtlasError, match="changed while it was read: from document 2 on there were 3 documents of 12 positions"):
         list(documents_of_spans(spans, iter(documents(again))))
 
 

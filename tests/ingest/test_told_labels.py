@@ -120,7 +120,7 @@ def test_the_token_is_read_in_the_embedding(told: Path) -> None:
 def test_a_text_none_of_whose_words_is_read_whole_is_said(tmp_path: Path) -> None:
     model = saved(tmp_path / "gpt2", seed=0)
     (tmp_path / "a.txt").write_text("x" * 5000)
-    with pytest.raises(AtlasError, match="--probe index: no token ends with a word of this corpus, as far as the model reads it"):
+    with pytest.raises(AtlasError, match="--probe index: in the part of this corpus that the model reads, no word ends where a token ends"):
         run(asked(tmp_path / "a.duckdb", str(model), str(tmp_path / "a.txt"), **GIVEN, probe=("index",)))
 
 

@@ -363,7 +363,7 @@ def test_what_cannot_be_looked_for_is_said(tmp_path: Path) -> None:
 
     with pytest.raises(AtlasError, match="--tree-probe: the words of this corpus have no labels yet"):
         ingest()
-    with pytest.raises(AtlasError, match="only one of this corpus has words"):
+    with pytest.raises(AtlasError, match="only one document of this corpus has words"):
         ingest(words=PIPELINE)
     with pytest.raises(AtlasError, match="--tree-ranks '4,x': give numbers of dimensions such as 1,4,16,64"):
         ingest(tree_ranks="4,x")

@@ -96,7 +96,7 @@ def test_the_sets_are_read_as_gensim_ships_them() -> None:
 
 def test_without_gensim_an_ingest_says_so_before_it_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(word_tests, "find_spec", lambda _: None)
-    with pytest.raises(AtlasError, match="--word-tests: the analogies and similarities are those that gensim ships, and it is not installed: pip install"):
+    with pytest.raises(AtlasError, match="--word-tests: the analogies and similarities come with gensim, which is not installed: pip install"):
         run(asked(tmp_path / "a.duckdb", str(saved(tmp_path / "gpt2", seed=0)), None, word_tests=True, seed=0))
     assert not (tmp_path / "a.duckdb").exists()
 

@@ -101,7 +101,7 @@ def test_what_is_left_over_or_glued_where_a_space_stands_is_said(tmp_path: Path)
         align_all(path, documents(FIRST.replace(",", " ,"), "Fim"))
     with pytest.raises(AtlasError, match="at character 32 of document '0.txt' the document has ended, not 'ri'"):
         align_all(path, documents(FIRST[:-4], "Fim"))
-    with pytest.raises(AtlasError, match="no sentence is in it"):
+    with pytest.raises(AtlasError, match="the file has no sentence"):
         align_all(write_words(tmp_path / "b.conllu", "# nothing\n"), [])
     with pytest.raises(AtlasError, match="No such file.*give spacy:PIPELINE or a CoNLL-U file"):
         align_all(tmp_path / "missing", [])

@@ -56,9 +56,9 @@ def test_what_is_no_token_of_the_prompt_is_said(process: World) -> None:
     with atlas.open(process.atlas) as a:
         with pytest.raises(AtlasError, match=r"no token 50: the prompt has \d+ tokens"):
             a.live().trace(PROMPT, apart=50)
-        with pytest.raises(AtlasError, match="apart is 5000; it is the index of a token"):
+        with pytest.raises(AtlasError, match="apart is 5000; it must be the index of a token"):
             a.live().trace(PROMPT, apart=5000)
-        with pytest.raises(AtlasError, match="true only with apart"):
+        with pytest.raises(AtlasError, match="true only if apart is given"):
             a.live().answer(PROMPT, [], is_narrow=True)
         narrow = a.live().answer(PROMPT, [["L1H0=0"]], apart=-1, is_narrow=True)
         assert [len(set(narrow[name]["position_id"].to_pylist())) for name in ("residual_state", "coefficient", "logit_lens")] == [2, 2, 2 * n_tokens(narrow)]

@@ -102,7 +102,7 @@ def test_whoever_has_the_token_asks_as_on_the_socket(port: int, token: str, worl
 
 @pytest.mark.parametrize("address", ["0.0.0.0:80", ":80", "localhost:80", "127.0.0.1", "127.0.0.1:http", "127.0.0.1:99999", "192.168.0.1:80", "[::]:80"])
 def test_other_addresses_are_refused(address: str) -> None:
-    with pytest.raises(AtlasError, match="which this machine alone reaches"):
+    with pytest.raises(AtlasError, match="which only this machine can reach"):
         open_listener(address)
 
 

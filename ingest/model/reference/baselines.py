@@ -58,7 +58,7 @@ class Trigram:
 
 
 def interpolate_probability(count: int, total: int, kinds: int, below: float) -> float:
-    """Discount a count, and hand the discounts to the order below."""
+    """Compute a probability from a discounted count; the discounted share is multiplied by `below`, the probability of the lower order."""
     if total == 0:
         return below
     return max(count - DISCOUNT, 0) / total + DISCOUNT * kinds / total * below

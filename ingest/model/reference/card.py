@@ -22,7 +22,7 @@ pipeline_tag: text-generation
 """
 
 N_SHOWN = 25
-"""Rows of a probe's curve on the card; the file has all."""
+"""Number of rows of a probe's curve on the card; FILE has all rows."""
 
 
 class Losses(NamedTuple):
@@ -61,7 +61,7 @@ def heading(recipe: Recipe, state: State) -> str:
 
 
 def describe_ffn(config: PretrainedConfig) -> str:
-    """Describe the sizes of an FFN that there is, or what stands in its place."""
+    """Describe the FFN of the OPT model, or the zero FFN and the positions of a model of attention alone."""
     if config.model_type == "opt":
         return f"d_ffn {config.ffn_dim} ({config.activation_function})"
     return f"FFNs of {config.intermediate_size} neuron whose matrices are zero, rotary positions"

@@ -17,11 +17,11 @@ BLOCK = (5, 101)
 """Bounds on the length of a block of tokens that repeats: the shortest, and the first length that is too long."""
 
 N_TIMES = 4
-"""A block is read so often, or as often as fits."""
+"""Number of copies of a block in a row; the row ends at CONTEXT tokens."""
 
 
 def train_tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
-    """Train a byte-level BPE on the training speeches, which puts BOS before a text."""
+    """Train a byte-level BPE tokenizer on the training speeches; the tokenizer puts BOS before a text."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
@@ -38,16 +38,16 @@ def encode_split(tokenizer: PreTrainedTokenizerFast, split: str) -> list[Tensor]
 
 
 def windows(speech: Tensor, bos: int, offset: int = 0) -> Iterator[Tensor]:
-    """Yield windows of BOS and CONTEXT - 1 consecutive tokens, from `offset` on; the last window is what is left."""
+    """Yield windows of BOS and CONTEXT - 1 consecutive tokens, from `offset` on; the last window may be shorter."""
     for start in range(offset, len(speech) - 1, CONTEXT - 1):
         yield torch.cat([speech.new_tensor([bos]), speech[start : start + CONTEXT - 1]])
 
 
 def repeated_batch(n_tokens: int, vocabulary: int, bos: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-    """Build a batch of about n_tokens: rows of BOS and a block of different tokens again and again, each token but BOS equally likely.
+    """Build a batch of about n_tokens. A row is BOS and copies of one block of different tokens, drawn uniformly from all tokens but BOS.
 
-    The blocks of a batch are equally long. Their length is drawn log-uniformly, so that no fixed distance tells what follows, and the earlier copy is sometimes
-    near.
+    All blocks of a batch have the same length. It is drawn log-uniformly, so that no fixed distance tells which token follows, and the previous copy is
+    sometimes near. Returns inputs and targets as `batch` does.
     """
     size = int(np.exp(rng.uniform(*np.log(BLOCK))))
     length = min(CONTEXT, 1 + N_TIMES * size)
@@ -56,9 +56,9 @@ def repeated_batch(n_tokens: int, vocabulary: int, bos: int, rng: np.random.Gene
 
 
 def epoch(speeches: list[Tensor], bos: int, rng: np.random.Generator, recipe: Recipe) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the shuffled batches of one pass, each speech cut into windows from an offset drawn anew.
+    """Yield the shuffled batches of one pass over the speeches; each speech is cut into windows from an offset that is drawn for this pass.
 
-    A batch of repeated blocks follows each of them, if the recipe has such.
+    If the recipe has steps on repeated blocks, a batch of such blocks follows each batch of text.
     """
     cut = [w for s in speeches for w in windows(s, bos, int(rng.integers(0, min(CONTEXT, len(s) // 2 + 1))))]
     order = rng.permutation(len(cut))
@@ -69,7 +69,7 @@ def epoch(speeches: list[Tensor], bos: int, rng: np.random.Generator, recipe: Re
 
 
 def batch(rows: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Pad rows to inputs [n, longest - 1] and targets of the same shape, which are -100 (left out of the loss) if there is nothing to predict."""
+    """Pad rows to inputs [n, longest - 1] and targets of the same shape, which are -100 (left out of the loss) where a row has ended."""
     padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=0)
     targets = torch.nn.utils.rnn.pad_sequence([r[1:] for r in rows], batch_first=True, padding_value=-100)
     return padded[:, : targets.shape[1]], targets

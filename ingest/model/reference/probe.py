@@ -12,10 +12,10 @@ from ingest.model.reference import FOLDERS
 from schema.errors import AtlasError
 
 FILE = "curve.json"
-"""Beside the weights."""
+"""Name of the file of probes, in the folder of the model's weights."""
 
 MOST_BYTES = 2**24
-"""Maximum bytes of such a file: some eighty thousand checks."""
+"""Maximum bytes of FILE: some eighty thousand checks."""
 
 N_SEQUENCES, BLOCK = 10, 50
 
@@ -25,21 +25,21 @@ class Probe(NamedTuple):
 
     step: int
     first_block: float
-    """Loss on the first block, whose tokens nothing predicts."""
+    """Loss on the first copy of the block, whose tokens nothing predicts."""
     second_block: float
-    """Loss on the same tokens when they come again; how far it is below first_block is what the model takes from the first copy."""
+    """Loss on the second copy; how far it is below first_block shows what the model takes from the first copy."""
     induction: float
-    """Largest of all heads: weight on the token after the last copy of the one that it looks from (prefix matching)."""
+    """Largest score of a head: its mean weight on the token that followed the previous copy of the destination's token (prefix matching)."""
     induction_layer: int
     induction_head: int
     previous: float
-    """Largest of all heads: weight on the token before."""
+    """Largest score of a head: its mean weight on the token before the destination."""
     previous_layer: int
     previous_head: int
 
 
 def probe_rows(vocabulary: int, bos: int) -> np.ndarray:
-    """Draw BOS and a block of BLOCK different tokens twice, or of all where there are fewer, [N_SEQUENCES, 1 + 2 BLOCK] int64; the same at every check."""
+    """Draw rows of BOS and a block of BLOCK different tokens (all, if there are fewer) twice, [N_SEQUENCES, 1 + 2 BLOCK] int64; the same at every check."""
     rng = np.random.default_rng(0)
     blocks = [rng.permutation(np.delete(np.arange(vocabulary), bos))[:BLOCK] for _ in range(N_SEQUENCES)]
     return np.array([[bos, *block, *block] for block in blocks])
@@ -77,9 +77,9 @@ def write_curve(folder: Path, probes: Iterable[Probe]) -> None:
 
 
 def read_curve(folder: Path) -> list[Probe]:
-    """Read the birth of induction in a model, check by check, in the order of steps.
+    """Read the probes of a model's training, in the order of steps: they show the birth of induction. Empty if the training was not probed.
 
-    folder: where its weights are. Empty for a model that was not probed while it was trained. Raises AtlasError for a file that is something else.
+    folder: the folder of the model's weights. Raises AtlasError if FILE is there and holds something else.
     """
     file = folder / FILE
     if not file.is_file():
@@ -98,7 +98,7 @@ def require_checks(found: list[Probe]) -> None:
     """Raise ValueError for steps that do not rise, and for numbers that no probe yields: a model's folder may come from anyone."""
     for i, check in enumerate(found):
         if not (found[i - 1].step if i else -1) < check.step < 2**31:
-            raise ValueError(f"check {i} is of step {check.step}, and steps rise")
+            raise ValueError(f"check {i} is of step {check.step}, and steps must rise")
         for name, value in check._asdict().items():
             if isinstance(value, float) and not isfinite(value):
                 raise ValueError(f"check {i} has {name} {value}")

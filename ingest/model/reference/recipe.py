@@ -11,35 +11,35 @@ WARMUP_STEPS = 300
 WEIGHT_DECAY = 0.1
 DROPOUT = 0.0
 AVERAGE_DECAY = 0.999
-"""Decay of the running mean of the weights, per step."""
+"""Decay per step of the running mean of the weights."""
 PATIENCE = 2
 """Checks within which the validation loss has to fall by `min_fall`."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """One reference model. All share the kind of tokenizer, the optimizers and what stands above."""
+    """One reference model. All reference models share the kind of tokenizer, the optimizers and the constants of this module."""
 
     name: str
     """Name of the model's folder, and of the model on the command line."""
     title: str
     about: str
-    """What it is and why, for the card."""
+    """What the model is and what it is for, as text of its card."""
     new_model: Callable[[int], PreTrainedModel]
-    """An untrained model, whose weights follow torch's seed, given the one special token, which also pads. What does not ask for gradients stays as it is."""
+    """Function that builds an untrained model from the id of BOS; its weights follow torch's seed. Parameters that require no gradient are not trained."""
     vocabulary: int
     batch_size: int
-    """Windows of text in a step."""
+    """Number of windows of text in a step."""
     n_repeated: int
-    """Tokens of the step that follows each step of text, in rows of blocks of random tokens that repeat; 0: there is no such step."""
+    """Number of tokens in the step on repeated blocks of random tokens that follows each step on text; 0 if there is no such step."""
     learning_rate: float
     check_steps: int
-    """Steps between two checks."""
+    """Number of steps between two checks."""
     check_every: int
     """Stride over the validation speeches: a check reads every check_every-th."""
     max_steps: int
     min_fall: float | None
-    """Nats by which PATIENCE checks have to lower the validation loss, or training ends; None: it ends at max_steps."""
+    """Training ends when PATIENCE checks lower the validation loss by less than this, in nats; None: it ends at max_steps."""
     is_probed: bool
     """Whether each check also looks for induction in random tokens that repeat."""
 

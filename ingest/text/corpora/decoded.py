@@ -13,19 +13,19 @@ from schema.errors import AtlasError
 
 BLOCK_BYTES = 1 << 16
 MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
-"""First bytes of compressed files. No UTF-8 text begins with the first two. A text can begin with the third, and BZ2_STARTS behind the level, only on
-purpose."""
+"""First bytes of a compressed file → kind of compression. A UTF-8 text cannot begin with those of gzip and zstd. It can begin with those of bz2, so the bytes
+that follow are compared with BZ2_STARTS."""
 
 BZ2_STARTS = (b"1AY&SY", b"\x17rE8P\x90")
-"""Bytes that follow the level of bz2: the start of a block, or the end of a file without blocks."""
+"""Bytes that follow BZh and the level in a bz2 file: the start of a block, or the end of a file without blocks."""
 
 LONGEST_ROW = 1 << 29
-"""Most bytes of a line, of a list's item or of a cell: each is read whole, and a small compressed file may unpack to any size."""
+"""Most bytes of a line, and most characters of a list's item or of a cell. Each is read whole, and a small compressed file may unpack to any size."""
 
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """Open a file's bytes, decompressed according to the first bytes, whatever its name. Raises AtlasError if the compressed data is broken."""
+    """Open a file's bytes. The first bytes, not the name, tell whether to decompress. Raises AtlasError if compressed data is broken."""
     if (kind := compression(path)) is None:
         with path.open("rb") as file:
             yield file
@@ -34,7 +34,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
         with pa.input_stream(str(path), compression=kind) as stream, io.BufferedReader(cast(io.RawIOBase, stream), BLOCK_BYTES) as file:
             yield cast(BinaryIO, file)
     except (pa.ArrowException, OSError) as error:
-        raise AtlasError(f"{path}: {kind} that cannot be decompressed ({str(error).splitlines()[0]}); is the file complete?") from error
+        raise AtlasError(f"{path}: this {kind} file cannot be decompressed ({str(error).splitlines()[0]}); is the file complete?") from error
 
 
 def compression(path: Path) -> str | None:
@@ -86,7 +86,7 @@ def _decode_block(path: Path, decoder: codecs.IncrementalDecoder, block: bytes, 
 
 
 def too_long_error(place: str) -> AtlasError:
-    return AtlasError(f"{place} is longer than {LONGEST_ROW:,} bytes, and is read whole; cut it into several rows")
+    return AtlasError(f"{place} is longer than {LONGEST_ROW:,} bytes, the most that is read at once; cut it into several rows")
 
 
 def _not_utf8(path: Path, offset: int, error: UnicodeDecodeError) -> AtlasError:

@@ -19,10 +19,10 @@ MAX_DEPTH = 64
 class Document:
     """One text, or a piece of a long one: its name within the corpus, and the metadata from the source (values that JSON can hold).
 
-    nested: metadata of lists and objects. They are no part of the document's digest (survey.py): atlases made before they were stored go on.
-    left_out: columns whose values JSON cannot hold.
+    nested: metadata that are lists or objects. They are left out of the document's digest (survey.py), so that atlases made before nested metadata were stored
+    still fit their corpus. left_out: columns whose values JSON cannot hold.
     messages: the messages of a chat that is yet to be rendered (chats.py); the text is empty until then.
-    is_chat: whether the text spells the tokenizer's special tokens, and is read so.
+    is_chat: whether special tokens that the text spells are read as special tokens.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Corpus:
 
 
 def row_document(name: str, row: Mapping[str, object], column: str, nested_columns: Collection[str] = ()) -> Document:
-    """Turn a row of a table into a document. A null text, or a chat without messages, becomes an empty text, so that it counts as a blank document.
+    """Turn a row of a table into a document. A null text and a chat without messages become an empty text, which counts as a blank document.
 
     nested_columns: columns of lists or objects, even if this row has none.
     """
@@ -76,7 +76,7 @@ def row_document(name: str, row: Mapping[str, object], column: str, nested_colum
 
 
 def split_row(name: str, row: Mapping[str, object], nested_columns: Collection[str]) -> tuple[dict[str, object], dict[str, object], tuple[str, ...]]:
-    """Split the metadata of a row into single values, lists and objects, and the names of columns whose values JSON cannot hold."""
+    """Split the metadata of a row in three: single values; lists and objects; and the names of columns whose values JSON cannot hold."""
     metadata: dict[str, object] = {}
     nested: dict[str, object] = {}
     left_out = []
@@ -90,7 +90,7 @@ def split_row(name: str, row: Mapping[str, object], nested_columns: Collection[s
 
 
 def text_column(columns: Container[str], column: str) -> str | None:
-    """Find the column that holds the text: `column` if it exists, else the messages of chats if `column` is the default; None if there is neither."""
+    """Find the column that holds the text: `column` if it exists, else MESSAGES if that exists and `column` is the default; None if there is neither."""
     if column in columns:
         return column
     return MESSAGES if column == DEFAULT_COLUMN and MESSAGES in columns else None
@@ -106,7 +106,7 @@ def plain_messages(place: str, messages: Iterable[Mapping[str, object]]) -> tupl
     try:
         return tuple({key: _to_json_value(place, value) for key, value in message.items()} for message in messages)
     except TypeError as error:
-        raise AtlasError(f"{error}, and a chat's messages must be JSON; leave that out of them") from error
+        raise AtlasError(f"{error}, and a chat's messages must be JSON; leave that value out") from error
 
 
 def missing_column(where: str, column: str, columns: Iterable[str]) -> AtlasError:
@@ -117,7 +117,7 @@ def check_names(where: str, names: Iterable[str]) -> None:
     """Raise AtlasError if two columns have the same name: one of them would be lost."""
     twice = [name for name, n in Counter(names).items() if n > 1]
     if twice:
-        raise AtlasError(f"{where}: {len(twice)} names are there more than once, the first {twice[0]!r}; name each column once")
+        raise AtlasError(f"{where}: {len(twice)} names occur more than once, the first is {twice[0]!r}; name each column once")
 
 
 def require_utf8(name: str, text: str) -> str:
@@ -125,7 +125,7 @@ def require_utf8(name: str, text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise AtlasError(f"{name}: character {error.start} is half a surrogate pair (U+{ord(text[error.start]):04X}) and no text") from error
+        raise AtlasError(f"{name}: character {error.start} is half a surrogate pair (U+{ord(text[error.start]):04X}), which is no text") from error
     return text
 
 
@@ -134,7 +134,7 @@ def _is_scalar(value: object) -> bool:
 
 
 def _to_json_value(place: str, value: object, depth: int = 0) -> object:
-    """Convert a value to one that JSON can hold: dates to ISO 8601, decimals to text, non-finite numbers to null. Raises TypeError if it cannot."""
+    """Convert a value to one that JSON can hold: dates to ISO 8601, decimals to text, non-finite numbers to null. Raises TypeError for other values."""
     if depth >= MAX_DEPTH and not _is_scalar(value):
         raise TypeError(f"{place}: nested deeper than {MAX_DEPTH}")
     if isinstance(value, str):
@@ -150,5 +150,5 @@ def _to_json_value(place: str, value: object, depth: int = 0) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if not _is_scalar(value):
-        raise TypeError(f"{place}: JSON knows no {type(value).__name__}")
+        raise TypeError(f"{place}: JSON has no type for {type(value).__name__}")
     return value

@@ -12,7 +12,7 @@ from schema.errors import AtlasError
 
 
 def means_files(spec: str) -> bool:
-    """Tell whether a specification names files: it is an existing file or a glob, has a supported suffix, or is a path that no dataset id could be."""
+    """Tell whether a specification names files: an existing file, a glob, a name with a supported suffix, or a path that cannot be a dataset id."""
     path = Path(spec).expanduser()
     if path.is_dir():
         return False
@@ -28,7 +28,7 @@ def open_files(spec: str, split: str | None, column: str | None, form: str | Non
     paths = find_files(spec, form)
     has_columns = any((form or named_format(path)) in TABLES for path in paths)
     if column is not None and not has_columns:
-        raise AtlasError(f"corpus {spec!r} is plain text, which has no column {column!r}; leave that out")
+        raise AtlasError(f"corpus {spec!r} is plain text, which has no column {column!r}; leave the column out")
     text_column = (column or DEFAULT_COLUMN) if has_columns else None
     common = os.path.commonpath([path.absolute().parent for path in paths])
 
@@ -56,11 +56,11 @@ def find_files(spec: str, form: str | None) -> list[Path]:
         if not os.access(found, os.R_OK):
             raise AtlasError(f"corpus {spec!r}: no permission to read {found}")
     if packed := [found.name for found in paths if suffix(found) == ".parquet" and found.suffix.lower() in COMPRESSED]:
-        raise AtlasError(f"corpus {spec!r}: Parquet is compressed within, and is read as it lies; decompress {', '.join(packed[:5])}")
+        raise AtlasError(f"corpus {spec!r}: Parquet is compressed inside, and is not read if it is compressed again; decompress {', '.join(packed[:5])}")
     if strange := [found.name for found in paths if form is None and suffix(found) not in SUFFIXES and not is_text(found)]:
         raise AtlasError(
-            f"corpus {spec!r}: cannot read {', '.join(strange[:5])}, which {'is' if len(strange) == 1 else 'are'} no text in UTF-8; read are text of any "
-            f"suffix, and {' '.join(f'.{each}' for each in FORMATS if each in TABLES)}, and but for Parquet also {' '.join(COMPRESSED)}. Convert it first"
+            f"corpus {spec!r}: cannot read {', '.join(strange[:5])}, which {'is' if len(strange) == 1 else 'are'} no text in UTF-8. Give text with any "
+            f"suffix, or {' '.join(f'.{each}' for each in FORMATS if each in TABLES)}; all but Parquet may be compressed ({' '.join(COMPRESSED)})"
         )
     return paths
 
@@ -99,4 +99,4 @@ def _suggest_nearest(path: Path) -> str:
         return f": there is no folder {path.parent}"
     names = sorted(found.name for found in path.parent.iterdir() if found.is_file())
     close = get_close_matches(path.name, names, n=3, cutoff=0.5) or [name for name in names if suffix(Path(name)) in SUFFIXES][:3]
-    return f"; the nearest there: {', '.join(close)}" if close else f": the folder {path.parent} holds no file to read"
+    return f"; the nearest names there: {', '.join(close)}" if close else f": the folder {path.parent} holds no file to read"

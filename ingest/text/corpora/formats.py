@@ -22,7 +22,7 @@ TABLES: dict[str, Callable[[Path, str, str], Iterator[Document]]] = {
 FORMATS = ("txt", *TABLES)
 COMPRESSED = (".gz", ".zst", ".bz2")
 SUFFIXES = (*(f".{each}" for each in FORMATS), ".ndjson", ".md")
-"""Suffixes that show that a name is a file's; a file with any other suffix is read as plain text, if it is text."""
+"""Suffixes that mark a specification as the name of a file. A file with any other suffix is read as plain text, if it is text."""
 
 
 def suffix(path: Path) -> str:
@@ -52,7 +52,7 @@ def sniffed_format(path: Path) -> str:
 
 
 def read_documents(path: Path, name: str, form: str, column: str) -> Iterator[Document]:
-    """Read the documents of a file of this format. column: the one with the text, if the format has columns."""
+    """Read the documents of a file of this format. column: the column that holds the text, if the format has columns."""
     return text_documents(path, name) if form == "txt" else TABLES[form](path, name, column)
 
 

@@ -48,7 +48,7 @@ def _choose_split(spec: str, names: list[str], split: str | None) -> str:
 
 def _check_folder(spec: str, folder: Path, revision: str | None) -> None:
     if revision is not None:
-        raise AtlasError(f"corpus {spec!r} is a local folder, which has no revision; leave that out")
+        raise AtlasError(f"corpus {spec!r} is a local folder, which has no revision; leave the revision out")
     if (folder / "README.md").exists():
         return
     if any(folder.glob("*.txt")):
@@ -59,7 +59,7 @@ def _check_folder(spec: str, folder: Path, revision: str | None) -> None:
     if len(kinds) > 1:
         # of these it would read the most frequent alone
         raise AtlasError(
-            f"corpus {spec!r} is a folder of {' and '.join(sorted(kinds))} files, and a dataset is of one kind; give them by a pattern: "
+            f"corpus {spec!r} is a folder of {' and '.join(sorted(kinds))} files, and a dataset has files of one kind; give the files by a pattern: "
             f"{spec.rstrip('/')}/** for all, **/*{'.' + min(kinds)} for some"
         )
 

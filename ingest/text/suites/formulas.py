@@ -113,7 +113,7 @@ class Reader:
 
     def parse_atom(self, depth: int) -> Sum | Clauses:
         if depth > DEEPEST:
-            raise AtlasError(f"{self.where}: the formula has more than {DEEPEST} brackets within each other")
+            raise AtlasError(f"{self.where}: the formula has brackets nested deeper than {DEEPEST}")
         if opening := self.take(*CLOSED_BY):
             found = self.parse_or(depth + 1)
             if not self.take(CLOSED_BY[opening]):
@@ -128,16 +128,16 @@ class Reader:
     def require_sum(self, found: Sum | Clauses) -> Sum:
         if isinstance(found, dict):
             return found
-        raise AtlasError(f"{self.where}: {self.text!r} adds or compares what holds or does not; only surprisals are added and compared")
+        raise AtlasError(f"{self.where}: {self.text!r} adds or compares the result of a comparison; only surprisals are added and compared")
 
     def require_clauses(self, found: Sum | Clauses) -> Clauses:
         if isinstance(found, dict):
-            raise AtlasError(f"{self.where}: {self.text!r} joins by & or | what is no comparison")
+            raise AtlasError(f"{self.where}: {self.text!r} joins by & or | something that is no comparison")
         return found
 
 
 def n_terms(formulas: str) -> int:
-    """Count the terms of formulas, one formula a line: the places that have a weight, summed over all comparisons."""
+    """Count the terms of formulas, given one per line: the places that have a weight, counted in each comparison."""
     clauses = [clause for text in formulas.split("\n") for clause in parse_formula("formula", text)]
     return sum(len(comparison.weights) for clause in clauses for comparison in clause)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from ingest.text.corpora.document import Document
 
 CRITICAL, SCORED, AFTER = "critical", "scored", "after"
-"""Region names that the scores know: the words in which a pair differs; the only text that is scored; the text after an edit, the same in both sentences."""
+"""Names of regions that scores use: the words in which a pair differs; the only text that is scored; the text after an edit, equal in both sentences."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Item:
-    """A test case, which passes or fails as a whole. kind: one of schema.terms.TEST_KINDS. delta: threshold of an inv (nats of divergence) or a dir (nats)."""
+    """A test case, which passes or fails as a whole. kind: one of schema.terms.TEST_KINDS. delta: threshold of an inv or a dir, in nats."""
 
     kind: str
     suite: str
@@ -51,7 +51,7 @@ def pair(suite: str, paradigm: str, name: str, good: str, bad: str) -> Item:
 
 
 def differing_words(one: str, other: str) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """Find the characters that remain in each text without the words that both begin or end with; None if no word remains in either text."""
+    """Find the characters that remain in each text when the words that both texts begin with and end with are removed; None if a text has no word left."""
     a, b = words(one), words(other)
     shortest = min(len(a), len(b))
     n_before = next((i for i in range(shortest) if one[slice(*a[i])] != other[slice(*b[i])]), shortest)

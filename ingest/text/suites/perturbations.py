@@ -1,4 +1,4 @@
-"""Small edits that keep the meaning of a text: a model's prediction at its end should not depend on them (Ribeiro et al. 2020, invariance tests).
+"""Small edits that keep the meaning of a text. A model's prediction at the text's end should not change (Ribeiro et al. 2020, invariance tests).
 
 Each perturbation edits one place, drawn by seed, before the last word, so that both texts end with the same word.
 """

@@ -1,4 +1,4 @@
-"""Reading of suite files, which people write: their size is bounded, and a message says in one line what is wrong with them."""
+"""Reading of suite files, which people write: their size is bounded, and a message of one line says what is wrong with a file."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -42,7 +42,7 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
 
 
 def json_value(where: str, text: str) -> object:
-    """Parse JSON text; no object may have a name twice."""
+    """Parse JSON text. Raises AtlasError if it is not JSON, or if an object has two fields with the same name."""
 
     def unique_name_dict(pairs: list[tuple[str, object]]) -> dict[str, object]:
         check_names(where, [name for name, _ in pairs])

@@ -10,13 +10,13 @@ from schema.errors import AtlasError
 
 
 def read_syntaxgym(path: Path, suite: str, _: int) -> Iterator[Item]:
-    """Read the items of one file. The name in its `meta` is their paradigm, and each item must satisfy all formulas."""
+    """Read the items of one file. The name in the file's `meta` is their paradigm; an item passes if all formulas hold."""
     where = str(path)
     whole = mapping(where, json_value(where, read_text(path)))
     check_fields(where, whole, ("meta", "predictions", "items"), ("region_meta",))
     meta = mapping(f"{where}, meta", whole["meta"])
     if (metric := meta.get("metric", "sum")) != "sum":
-        raise AtlasError(f"{where}: metric {metric!r}; the surprisal of a region is the sum over its tokens, and no other is known")
+        raise AtlasError(f"{where}: the metric is {metric!r}, and only sum is known: the surprisal of a region is the sum over its tokens")
     paradigm = sentence(f"{where}, name of meta", meta.get("name"))
     written = [formula(f"{where}, prediction {i}", each) for i, each in enumerate(require_list(f"{where}, predictions", whole["predictions"]), start=1)]
     formulas = [parse_formula(f"{where}, prediction {i}", text) for i, text in enumerate(written, start=1)]
@@ -27,7 +27,7 @@ def read_syntaxgym(path: Path, suite: str, _: int) -> Iterator[Item]:
         found = [condition(of_item, one) for one in require_list(f"{of_item}, conditions", row["conditions"])]
         sentences = {s.role: s for s in found}
         if len(sentences) < len(found):
-            raise AtlasError(f"{of_item}: two conditions have one name; there are {', '.join(s.role for s in found)}")
+            raise AtlasError(f"{of_item}: two conditions have the same name; their names are {', '.join(s.role for s in found)}")
         check_places(of_item, formulas, sentences)
         yield Item("region", suite, paradigm, name_of(of_item, row, "item_number", str(number)), tuple(found), "\n".join(written))
 
@@ -36,7 +36,7 @@ def formula(where: str, value: object) -> str:
     row = mapping(where, value)
     check_fields(where, row, ("type", "formula"))
     if row["type"] != "formula":
-        raise AtlasError(f"{where}: type {row['type']!r}, and formula is the only one")
+        raise AtlasError(f"{where}: the type is {row['type']!r}, and must be formula")
     return " ".join(sentence(f"{where}, formula", row["formula"]).split())
 
 
@@ -68,4 +68,4 @@ def check_places(where: str, formulas: list[Clauses], sentences: Mapping[str, Se
         if role not in sentences:
             raise AtlasError(f"{where}: a formula names condition {role!r}; there are {', '.join(sentences)}")
         if region != "*" and region not in sentences[role].regions:
-            raise AtlasError(f"{where}: a formula names region {region} of {role}, which has no text there; with text are {', '.join(sentences[role].regions)}")
+            raise AtlasError(f"{where}: a formula names region {region} of {role}, which has no text; those with text are {', '.join(sentences[role].regions)}")

@@ -1,7 +1,7 @@
 """Test templates in YAML: texts with slots, and what the model should do with them (Ribeiro et al. 2020, without a classifier).
 
 There are three kinds of test. mft: the expected continuation is more probable than each rival. inv: a perturbation of the text does not change the
-prediction at its end. dir: a change of the text raises or lowers the log-probability of a continuation.
+prediction at the text's end. dir: a change of the text raises or lowers the log-probability of a continuation.
 """
 
 import re
@@ -19,7 +19,7 @@ from schema.errors import AtlasError
 
 SLOT = re.compile(r"\{([^{}]*)\}")
 MOST_ITEMS, MOST_BYTES, MOST_DEPTH = 10_000, 2**20, 16
-"""Limits on the items of a test, whose slots are filled in every way; on the characters of a file; and on nesting, for which PyYAML takes quadratic time."""
+"""Limits: items of a test, whose slots are filled in every way; characters of a file; depth of nesting, in which PyYAML's time grows quadratically."""
 
 NUMBERS, MOST_DIGITS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float"), 30
 """YAML's tags of numbers, and the limit on the characters of a number."""
@@ -55,7 +55,7 @@ def read_templates(path: Path, suite: str, seed: int) -> Iterator[Item]:
 
 
 def yaml_value(where: str, text: str) -> object:
-    """Parse YAML. Raises AtlasError for unknown tags, for aliases (which can stand for more than memory holds), and for a name that is given twice."""
+    """Parse YAML. Raises AtlasError for unknown tags, for aliases (which can expand to more than memory holds), and for a name that a mapping has twice."""
     if len(text) > MOST_BYTES:
         raise AtlasError(f"{where}: {len(text):,} characters, and {MOST_BYTES:,} are read at most; divide it")
     try:
@@ -78,10 +78,10 @@ def check_events(where: str, events: Iterable[yaml.Event]) -> None:
     depth = 0
     for event in events:
         if isinstance(event, yaml.AliasEvent):
-            raise AtlasError(f"{where}: an alias (*) stands in it, which is not read; write it out")
+            raise AtlasError(f"{where}: it has an alias (*), and aliases are not read; write out what it stands for")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MOST_DEPTH:
-            raise AtlasError(f"{where}: it is nested deeper than {MOST_DEPTH}, and no test is")
+            raise AtlasError(f"{where}: it is nested deeper than {MOST_DEPTH}, and no test needs that")
 
 
 def check_nodes(where: str, node: object) -> None:
@@ -91,12 +91,12 @@ def check_nodes(where: str, node: object) -> None:
     """
     if isinstance(node, yaml.ScalarNode):
         if node.tag in NUMBERS and len(node.value) > MOST_DIGITS:
-            raise AtlasError(f"{where}: a number of {len(node.value):,} characters stands in it, and {MOST_DIGITS} are read at most")
+            raise AtlasError(f"{where}: it has a number of {len(node.value):,} characters, and {MOST_DIGITS} are read at most")
     elif isinstance(node, yaml.MappingNode):
         seen = set[str]()
         for name in (key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             if name in seen:
-                raise AtlasError(f"{where}: {name!r} is there twice")
+                raise AtlasError(f"{where}: it has the name {name!r} twice")
             seen.add(name)
         for _, value in node.value:
             check_nodes(where, value)
@@ -106,7 +106,7 @@ def check_nodes(where: str, node: object) -> None:
 
 
 def values(where: str, given: object) -> list[Filling]:
-    """Read the values of a slot, each as part → text: a mapping has several parts that belong together, and a plain text is the part ''."""
+    """Read the values of a slot, each as part → text. A value that is a mapping has several parts; a value that is plain text has the one part ''."""
     found: list[Filling] = [
         {part: sentence(f"{where}, {part}", text) for part, text in mapping(where, each).items()} if isinstance(each, dict) else {"": sentence(where, each)}
         for each in require_list(where, given)
@@ -161,7 +161,7 @@ def mft(where: str, suite: str, name: str, test: Mapping[str, object], slots: Ma
         # a slot may make a rival of what is expected
         others = [other for other in dict.fromkeys(fill(rival, filling) for rival in rivals) if other != wanted]
         if not others:
-            raise AtlasError(f"{where}: no rival is left for {text + wanted!r}: all are what is expected")
+            raise AtlasError(f"{where}: no rival is left for {text + wanted!r}: every rival equals what is expected")
         yield Item("mft", suite, name, str(i), (continued_sentence("expected", text, wanted), *(continued_sentence("rival", text, other) for other in others)))
 
 
