@@ -170,7 +170,7 @@ def is_away(error: duckdb.Error) -> bool:
 
 def taken_over_error(con: duckdb.DuckDBPyConnection, path: Path) -> Locked:
     who = con.execute("SELECT c.holder FROM parts.committer AS c").fetchall()[0][0]
-    return Locked(f"the lake of {path} has been taken over by {who}; what this process had loaded is kept. Let it go on, or stop it and run this again.")
+    return Locked(f"the lake of {path} has been taken over by {who}; what this process loaded is kept. Let that process go on, or stop it and run this again.")
 
 
 def whoami() -> str:
