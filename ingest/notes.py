@@ -19,7 +19,7 @@ def cut_texts(seen: Survey) -> str | None:
 
 
 def columns_left_out(seen: Survey) -> str | None:
-    """Note that columns of the source are in no document's metadata; None if none is left out."""
+    """Note which columns of the source are left out of the documents' metadata; None if no column is left out."""
     if not seen.left_out:
         return None
     return f"note: columns left out of the documents' metadata, since JSON cannot represent their values: {', '.join(seen.left_out)}"

@@ -65,7 +65,7 @@ def open_atlas(target: Path) -> duckdb.DuckDBPyConnection:
 
 
 def check_tables(con: duckdb.DuckDBPyConnection, target: Path) -> None:
-    """Refuse an atlas in which somebody made tables: a snapshot is written afresh and would drop them."""
+    """Refuse an atlas with tables that are not an atlas's: a snapshot is written afresh and would drop them."""
     there = {name for (name,) in con.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = current_database()").fetchall()}
     if foreign := sorted(there - set(metadata(1).tables)):
         raise NotAnAtlas(f"{target} has tables that an ingest would drop: {', '.join(foreign)}. Move them into a file of their own and drop them here.")
@@ -100,7 +100,7 @@ def check_fit(request: Request, model: Model) -> None:
 
 
 def check_model(request: Request, model: Model) -> None:
-    """Refuse a request that its passes cannot fulfil, and a model in which parts that these passes read are not as its architecture entry says."""
+    """Refuse a request that its passes cannot fulfil, and a model that, in the parts that these passes read, is not as its architecture entry says."""
     wanted = [each for each in passes().values() if each.is_wanted(request)]
     for each in wanted:
         each.check(request)

@@ -12,7 +12,7 @@ from schema.errors import AtlasError
 
 N_DRAWS = 10_000
 LEAST_CLUSTERS = 12
-"""Fewest clusters for an interval: with fewer skewed or unequal clusters, under 93% of the intervals contain the mean (tests/ingest/test_intervals.py)."""
+"""Fewest clusters for an interval. With fewer, if they are skewed or unequal, under 93% of intervals contain the mean (tests/ingest/test_intervals.py)."""
 TAIL = 0.015
 """Share of the draws beyond each end of the interval.
 

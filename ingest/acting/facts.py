@@ -18,7 +18,7 @@ FILE = Path(__file__).with_name("facts.jsonl")
 
 @dataclass(frozen=True)
 class Fact:
-    """A fact. subject: a part of the prompt. answer: begins with the space before it, if there is one. cluster: a name that facts of the same wording share."""
+    """A fact. subject: part of the prompt, at its first occurrence. answer: with the space before it, if any. cluster: name shared by facts of one wording."""
 
     prompt: str
     subject: str

@@ -40,7 +40,7 @@ ATTRIBUTION_TOTAL = pa.schema(
 def default_baseline(model: Model) -> int:
     """Choose the end-of-text token as the baseline. Raises AtlasError if the tokenizer has none.
 
-    A zero or mean vector is no token's embedding, and in a model that begins with a norm the score jumps at zero.
+    A zero or mean vector would be no token's embedding, and the score of a model that begins with a norm jumps at zero.
     """
     found = model.tokenizer.eos_token_id
     if not isinstance(found, int):

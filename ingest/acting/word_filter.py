@@ -32,7 +32,7 @@ def forms_of(tokenizer: PreTrainedTokenizerFast, words: Collection[str]) -> Form
         for form in (word.strip(), f" {word.strip()}"):
             tokens = encode_text(BEFORE + form)
             if tokens[: len(before)] != before:
-                raise AtlasError(f"this tokenizer joins a new line to the word {word.strip()!r} after it, so that no word filter can be built for it")
+                raise AtlasError(f"this tokenizer joins the word {word.strip()!r} to a new line before it, so that no word filter can be built")
             found.add(tuple(tokens[len(before) :]))
     return frozenset(found)
 

@@ -105,7 +105,7 @@ def read_integer(given: Any, what: str) -> int:
 
 def require_text(given: str, bounds: AllowedValues, what: str) -> None:
     if bounds.among and given not in bounds.among:
-        raise AtlasError(f"{what} is {shorten_json(given)}; there are {', '.join(bounds.among)}")
+        raise AtlasError(f"{what} is {shorten_json(given)}; it must be one of {', '.join(bounds.among)}")
     if len(given) > LONGEST_TEXT:
         raise AtlasError(f"{what} has {len(given):,} characters; at most {LONGEST_TEXT:,} are read")
     try:

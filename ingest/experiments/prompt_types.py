@@ -27,7 +27,7 @@ class SubjectPrompt:
 
 
 def facts() -> list[dict[str, Any]]:
-    """Read the facts of ingest/acting/facts.jsonl as tables of `SubjectPrompt`'s fields."""
+    """Read the facts of ingest/acting/facts.jsonl as mappings with `SubjectPrompt`'s fields."""
     from ingest.acting.facts import FILE, read_facts
 
     return [{"text": f.prompt, "subject": f.subject, "answer": f.answer, "cluster": f.cluster} for f in read_facts(FILE.read_text(encoding="utf-8"))]

@@ -167,7 +167,7 @@ def check_own(work: Path) -> None:
     """Raise AtlasError if a working folder contains anything that no ingest makes: the folder is removed when the ingest is done."""
     strange = sorted(path.name for path in work.iterdir() if not is_own(path))
     if strange:
-        raise AtlasError(f"{work} contains {', '.join(strange[:5])}, which no ingest makes, and the folder is removed in the end: move it away")
+        raise AtlasError(f"{work} contains {', '.join(strange[:5])}, which no ingest makes: move it away, since the folder is removed in the end")
 
 
 def is_own(path: Path) -> bool:

@@ -166,8 +166,8 @@ UNSAID = {"skip_first": 0, "distinct": 0}
 def comparable_settings(settings: object) -> dict[str, object]:
     """Reduce settings to those that distinguish runs, and add those that runs of older releases do not record.
 
-    The model's name and revision are left out, since `check_registered_model` compares its weights. The runs that a run reads from are left out too: it stays
-    the same run if later runs are added. The result is empty if `settings` is not a mapping.
+    The model's name and revision are left out, since `check_registered_model` compares its weights. The runs that a run reads from are left out too: a run
+    stays the same if later runs are added to them. The result is empty if `settings` is not a mapping.
     """
     if not isinstance(settings, Mapping):
         return {}

@@ -156,7 +156,7 @@ class RayPool:
         return [number for number in range(len(self.workers)) if number not in busy]
 
     def slowest(self, left: set[tuple[Key, ...]]) -> Job | None:
-        """Choose, from the jobs in `left` that at most one worker computes, not counting silent workers, the one given out first; None if there is none."""
+        """Choose a job to give out again: the oldest job in `left` that at most one worker computes, not counting silent workers; None if there is none."""
         given = [call for call in self.calls.values() if call.job.keys in left]
         computed = Counter(call.job.keys for call in given if time.monotonic() - self.heard.get(call.worker, -math.inf) < SILENT)
         alone = [call for call in given if computed[call.job.keys] <= 1]

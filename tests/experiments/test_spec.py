@@ -76,7 +76,7 @@ def test_facts_stand_for_the_prompts_that_are_shipped() -> None:
         ({"settings": {"deviations": "3"}}, 'settings: deviations is "3"; it is a finite number'),
         ({"settings": {"deviations": float("inf")}}, "settings: deviations is Infinity; it is a finite number"),
         ({"settings": {"sites": "resid_post"}}, 'settings: sites is "resid_post"; it must be a list, each item a text'),
-        ({"settings": {"sites": ["resid"]}}, 'settings: sites is "resid"; there are resid_post, attn_out, ffn_out'),
+        ({"settings": {"sites": ["resid"]}}, 'settings: sites is "resid"; it must be one of resid_post, attn_out, ffn_out'),
         ({"prompts": []}, "prompts is \\[\\]; it must be a list of one prompt or more, or 'facts' for those that come with the atlas"),
         ({"prompts": "fact"}, 'prompts is "fact"; it must be a list of one'),
         ({"prompts": [{"text": "a"}]}, "prompt 0: subject is missing: part of the text, where it comes first"),

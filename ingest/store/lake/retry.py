@@ -40,7 +40,7 @@ def run_with_retries(opening: Callable[[], AbstractContextManager[LakeStore]], a
 
 
 def may_pass(error: Exception) -> bool:
-    """Tell whether another attempt may succeed. A lost PostgreSQL shows as almost any DuckDB error, so only errors that it never causes are excluded."""
+    """Tell whether another attempt may succeed. A lost PostgreSQL appears as almost any DuckDB error: only errors that it never causes are excluded."""
     if isinstance(error, Locked):
         # by a session of this process, which PostgreSQL does not know to be dead
         return whoami() in str(error)
