@@ -378,13 +378,13 @@ def test_noise_at_index_0_is_noted(world: World, loaded: Loaded) -> None:
         ("tracing", {"text": "", "subject": ""}, "prompt 0: the prompt is empty: give it some text"),
         ("knockout", {"subject": "world is"}, "prompt 0: the subject is positions .*; knockout needs one that ends before the last position, "),
         ("patching", {"answer": "the people"}, r'prompt 0: the answer "the people" is \d+ tokens \(.*\); give a text of a single token'),
-        ("patching", {"foil": None}, "prompt 0: it has no answer; the model goes on with "),
+        ("patching", {"foil": None}, "prompt 0: it has no answer; the model continues with "),
         (
             "patching",
             {"corrupted": "The world"},
             r"prompt 0: its texts have \d+ and \d+ tokens; patching replaces states position by position: give equal lengths",
         ),
-        ("saliency", {"answer": None}, "prompt 0: it has no answer; the model goes on with "),
+        ("saliency", {"answer": None}, "prompt 0: it has no answer; the model continues with "),
     ],
 )
 def test_what_cannot_be_asked_of_this_model_is_refused_before_anything_is_kept(
