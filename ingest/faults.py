@@ -14,7 +14,7 @@ NO_PERMISSION = ("Permission denied", "Read-only file system", "Operation not pe
 
 
 def what_is_left(target: Path) -> str:
-    """Word the end of a message, such as '. The published atlas is as it was, …', which names only things that exist."""
+    """Build the end of a message, such as '. The published atlas is as it was, …'. It mentions only what exists."""
     # what is loaded into a lake is in the lake, which the one file describes
     loaded = target if is_lake(target) else work_folder(target)
     parts = ["the published atlas is as it was"] * path_exists(target) + ["what was loaded is kept"] * path_exists(loaded)

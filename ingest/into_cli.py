@@ -1,6 +1,6 @@
-"""The command `atlas into`: a head's or neuron's input at a position of the corpus, or the part of the stream that a head erases, or what it adds to the logit.
+"""The command `atlas into`: a head's or neuron's input at a position of the corpus, the part of the stream that a head erases, or what a head adds to a logit.
 
-Each is given as a sum over the parts of the model that wrote to the stream before.
+Each is given as a sum over the earlier parts of the model that wrote to the stream.
 """
 
 from contextlib import closing
@@ -28,7 +28,7 @@ TOKENS = """
 """
 
 LONGEST = 8192
-"""Most positions that are read: for every head of a layer, the scores of all pairs of positions are in memory."""
+"""Maximum number of positions that are read: for every head of a layer, the scores of all pairs of positions are in memory."""
 
 
 @click.command()
@@ -85,9 +85,9 @@ def check_tokens(model: "Model", tokens: list[int]) -> None:
     """Raise AtlasError for a sequence that the model cannot read: the atlas may come from an untrusted source."""
     most = min(LONGEST, model.max_context or LONGEST)
     if len(tokens) > most:
-        raise AtlasError(f"the position has more than {most - 1:,} positions before it, and no more are read for {model.name}: take one nearer to its start")
+        raise AtlasError(f"the position has more than {most - 1:,} positions before it, and no more are read for {model.name}: choose one nearer to the start")
     if strange := [token for token in tokens if not 0 <= token < model.d_vocab]:
-        raise AtlasError(f"token_id {strange[0]} stands in the position's sequence, and {model.name} has 0 to {model.d_vocab - 1}")
+        raise AtlasError(f"the position's sequence has token_id {strange[0]}, but {model.name} has only 0 to {model.d_vocab - 1}")
 
 
 def lines(seen: "Decomposition", n: int, whole: str) -> list[str]:

@@ -55,7 +55,7 @@ def open_port(target: Path, address: str) -> "Port":
 
     listener = open_listener(address)
     token, path = new_token(target)
-    click.echo(f"answering at {address} too, for who has the token in {path}", err=True)
+    click.echo(f"answering at {address} too, to clients that have the token in {path}", err=True)
     return Port(listener, token)
 
 

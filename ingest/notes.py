@@ -14,19 +14,19 @@ def cut_texts(seen: Survey) -> str | None:
         return None
     return (
         f"note: {seen.n_pieces:,} of the {seen.n_documents:,} documents are pieces of text files longer than {MAX_TEXT_CHARS:,} characters, "
-        "cut at line ends; no context reaches from one into the next"
+        "cut at line ends; no context spans two pieces"
     )
 
 
 def columns_left_out(seen: Survey) -> str | None:
-    """Note that columns of the source are in no document's metadata; None if none is left out."""
+    """Note which columns of the source are left out of the documents' metadata; None if no column is left out."""
     if not seen.left_out:
         return None
-    return f"note: left out of the documents' metadata, since JSON cannot hold what is in them: {', '.join(seen.left_out)}"
+    return f"note: columns left out of the documents' metadata, since JSON cannot represent their values: {', '.join(seen.left_out)}"
 
 
 def another_corpus(con: duckdb.DuckDBPyConnection, corpus_id: int, name: str, split: str, source: dict[str, object]) -> str | None:
-    """Note that the atlas has the same text already, cut in another way, and gets it a second time; None otherwise."""
+    """Note that the atlas already has the same text, cut in another way, and gets it a second time; None otherwise."""
     found = con.execute("SELECT corpus_id, source FROM corpus WHERE name = ? AND split = ? ORDER BY corpus_id", [name, split]).fetchall()
     others = [(other, json.loads(stored)) for other, stored in found]
     if not others or corpus_id in dict(others):
@@ -35,7 +35,7 @@ def another_corpus(con: duckdb.DuckDBPyConnection, corpus_id: int, name: str, sp
     asked = ", ".join(f"{key} {source.get(key)}" for key in sorted({key for _, stored in others for key in differing_settings(stored, source)}))
     return (
         f"note: {name} is in this atlas already, and is added as another corpus, {corpus_id}, with {asked}: {differs}. "
-        "A question of one text asks which, and others take all together unless they are given one"
+        "Questions about one corpus need its corpus_id; other questions use all corpora unless they are given one"
     )
 
 

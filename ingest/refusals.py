@@ -65,10 +65,10 @@ def open_atlas(target: Path) -> duckdb.DuckDBPyConnection:
 
 
 def check_tables(con: duckdb.DuckDBPyConnection, target: Path) -> None:
-    """Refuse an atlas in which somebody made tables: a snapshot is written afresh and would drop them."""
+    """Refuse an atlas with tables that are not an atlas's: a snapshot is written afresh and would drop them."""
     there = {name for (name,) in con.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = current_database()").fetchall()}
     if foreign := sorted(there - set(metadata(1).tables)):
-        raise NotAnAtlas(f"{target} holds what an ingest would drop: {', '.join(foreign)}. Move such tables into a file of their own and drop them here.")
+        raise NotAnAtlas(f"{target} has tables that an ingest would drop: {', '.join(foreign)}. Move them into a file of their own and drop them here.")
 
 
 def check_workers(request: Request, n_gpus: int) -> None:
@@ -78,16 +78,16 @@ def check_workers(request: Request, n_gpus: int) -> None:
     if find_spec("ray") is None:
         raise AtlasError("several workers need Ray: pip install 'activation-atlas[ray]'")
     if request.device not in ("cpu", "cuda"):
-        raise AtlasError(f"--device {request.device} is for one worker alone; of several each has a GPU (--device cuda) or a share of the processors (cpu)")
+        raise AtlasError(f"--device {request.device} is for one worker alone; several use --device cuda (a GPU each) or cpu (a share of the processors)")
     if request.device == "cuda" and request.ray is None and n_gpus < request.workers:
         why = "" if n_gpus else f": {no_gpu()}"
-        raise AtlasError(f"--workers {request.workers} with --device cuda needs as many GPUs, and torch {torch.__version__} sees {n_gpus}{why}")
+        raise AtlasError(f"--workers {request.workers} with --device cuda needs one GPU per worker, and torch {torch.__version__} sees {n_gpus}{why}")
 
 
 def check_fit(request: Request, model: Model) -> None:
     """Refuse a context the model cannot read, a BOS it does not have, and a model that is not the published atlas's."""
     if model.max_context is not None and model.max_context < 1:
-        raise AtlasError(f"model {model.name}: by its config.json it was made for {model.max_context} positions")
+        raise AtlasError(f"model {model.name}: its config.json says that it was made for {model.max_context} positions, and a model needs at least 1")
     if request.corpus is not None and model.max_context is not None and request.context > model.max_context:
         raise AtlasError(
             f"a context of {request.context} tokens is more than the {model.max_context} that {model.name} was made for; use --context {model.max_context}"
@@ -100,7 +100,7 @@ def check_fit(request: Request, model: Model) -> None:
 
 
 def check_model(request: Request, model: Model) -> None:
-    """Refuse a request that its passes cannot fulfil, and a model that is not what its entry says, in the parts that these passes read."""
+    """Refuse a request that its passes cannot fulfil, and a model that, in the parts that these passes read, is not as its architecture entry says."""
     wanted = [each for each in passes().values() if each.is_wanted(request)]
     for each in wanted:
         each.check(request)

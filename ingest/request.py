@@ -60,7 +60,7 @@ class Request:
 
     @property
     def batch_tokens(self) -> int:
-        """Tokens of a forward pass, padding included, as `batches` takes them: batch_size whole contexts, or 0, each sequence alone, if batch_size is 1."""
+        """Maximum number of tokens in a forward pass, padding included: batch_size whole contexts; 0 if batch_size is 1, to read each sequence alone."""
         return 0 if self.batch_size == 1 else self.batch_size * self.context
 
     @property

@@ -1,9 +1,9 @@
-"""The driver: from a request to a published atlas, resuming what is there already.
+"""The driver: from a request to a published atlas, resuming interrupted work.
 
     work file ← shards of each pass, in the order of ingest/passes → snapshot
 
-Workers compute shards (ingest/workers/pool.py), and this module loads them. Every shard is on disk before it is loaded, and in the
-manifest afterwards, so a run that dies at any moment goes on with the first shard that the manifest lacks.
+Workers compute shards (ingest/workers/pool.py), and this module loads them. Every shard is on disk before it is loaded, and in the table `shard`
+afterwards, so that a run that dies at any moment continues with the first shard that the table lacks.
 """
 
 import time
@@ -140,7 +140,7 @@ def pool_for(request: Request, model: Model, staging: Staging, work: Path) -> It
 
 
 def enter_corpus(con: duckdb.DuckDBPyConnection, corpus: Corpus, model: Model, request: Request, bar: Progress) -> Text:
-    """Survey the request's corpus, and enter it in the atlas."""
+    """Survey the request's corpus, and insert it into the atlas."""
     say(bar, corpus.note)
     say(bar, note_start(model.tokenizer, request.bos))
     source = request.corpus_source(corpus) | other_start(model, request)
@@ -154,7 +154,7 @@ def enter_corpus(con: duckdb.DuckDBPyConnection, corpus: Corpus, model: Model, r
 
 
 def other_start(model: Model, request: Request) -> dict[str, object]:
-    """Name the token that sequences begin with if the tokenizer's own rule gives another than BOS: a text that was read without it is another corpus."""
+    """Return the token with which sequences begin if the tokenizer's rule gives a token other than BOS: a text read without that token is another corpus."""
     start = bos_token(model.tokenizer, request.bos)
     return {} if request.bos != "auto" or start in (None, model.tokenizer.bos_token_id) else {"start": model.tokenizer.convert_ids_to_tokens(start)}
 

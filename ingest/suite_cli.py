@@ -1,4 +1,4 @@
-"""`atlas test`: the sentences of tests, read into an atlas as a corpus, and what the model gets right."""
+"""`atlas test`: reading the sentences of test suites into an atlas as a corpus, and the model's accuracy on them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -51,9 +51,9 @@ def test(ctx: click.Context, target: Path, more: tuple[str, ...], suite: tuple[s
 
 
 def group_suite_files(suite: Sequence[str], more: Sequence[str]) -> list[tuple[str, ...]]:
-    """Group the files that the shell made of each pattern.
+    """Group the files into which the shell expanded each pattern.
 
-    A further file belongs to the last option that names a file in its folder, else to the last option.
+    A further file belongs to the last option that names a file in the same folder; if there is none, to the last option.
     """
     groups = [[spec] for spec in suite]
     for spec in more:

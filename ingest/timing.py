@@ -1,4 +1,4 @@
-"""Timing of pieces of the work, for a dry run."""
+"""Timing of computations, for estimates before a run."""
 
 import time
 from collections.abc import Callable

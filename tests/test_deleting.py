@@ -92,7 +92,7 @@ def test_what_somebody_put_into_a_working_folder_meanwhile_stays(tmp_path: Path)
 
 def test_a_file_that_is_called_as_a_lock_is_neither_emptied_nor_removed(tmp_path: Path) -> None:
     put(tmp_path, "a.duckdb.work/lock", "a.lock")
-    with pytest.raises(AtlasError, match="is none of an ingest's, and would be written over: move it away"), lock_work_folder(tmp_path / "a.duckdb"):
+    with pytest.raises(AtlasError, match="is not the lock file of an ingest, and would be overwritten: move it away"), lock_work_folder(tmp_path / "a.duckdb"):
         pass
     with pytest.raises(AtlasError, match="holds something, as no lock does, and would be removed: move it away"), hold_lock_file(tmp_path / "a.lock", ""):
         pass

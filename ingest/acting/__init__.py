@@ -1,1 +1,1 @@
-"""Interventions on a forward pass: arms of interventions (`schema/interventions/`), applied by hooks, and their effects."""
+"""Hooks that apply interventions (`schema/interventions/`) to a forward pass, and measurements of the effects."""

@@ -1,7 +1,7 @@
-"""Arms applied to every forward pass within a context, each to its rows of the batch.
+"""Hooks that apply arms to every forward pass within a context; each arm acts on its own rows of the batch.
 
-Hooks change a copy, and run before those that record. Positions count from the start of the sequence, with or without a cache.
-Edges of attention are blocked in the mask: a destination may not read a source. The mask stays as it was if the piece that is read has no such edge.
+The hooks change a copy of a tensor, and run before hooks that record it. Positions count from the start of the sequence, with or without a cache.
+An attention edge is blocked in the mask, so that its destination cannot read its source. The mask is unchanged if this forward pass has no blocked edge.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,19 +22,19 @@ from schema.interventions.intervention import Arm, Intervention
 from schema.interventions.sites import REPLACING
 
 SAME_CELL = {"pre_activation": "coefficient"}
-"""Site → another site that it decides: if an arm sets both, one is set in vain."""
+"""Site → the site whose numbers it determines: if an arm sets both, setting one has no effect."""
 
 Edges = frozenset[tuple[int, int]]
 
 
 class ArmHooks:
-    """State and hooks of the forward pass that is running."""
+    """Hooks that apply arms, and their state during one forward pass."""
 
     def __init__(self, model: Model, assigned: Sequence[AssignedArm], between: Callable[[], None]) -> None:
         self.model, self.assigned, self.between = model, assigned, between
         self.edits: dict[Place, list[Edit]] = {}
         self.watched: set[int] = set()
-        """Layers whose resid_pre is needed later in the block."""
+        """Layers whose resid_pre is needed by an edit later in the block."""
         for one in assigned:
             require_one_replacement(one.arm, one.n_prompt)
             for change, edit in edits(model, one, self.resid_pre_at):
@@ -47,20 +47,20 @@ class ArmHooks:
         self.cache: object = None
         self.fired: set[object] = set()
         self.changed = {row for one in assigned if any(change.op == "block" for change in one.arm) for row in range(one.rows.start, one.rows.stop)}
-        """Rows in which a bit was changed, or an edge blocked. Even equal rows may differ by rounding: products add up some rows in another order."""
+        """Rows in which an edit changed a bit or an arm blocks an edge. Outputs cannot show this: matrix products may round equal rows differently."""
 
     def resid_pre_at(self, layer: int, rows: slice, indices: list[int]) -> Tensor:
         return self.resid_pre[layer][rows][:, [index - self.start for index in indices]]
 
     def begin(self, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Note where in the sequence this piece is. Raises AtlasError for a cache not filled here, padding on the left, and rows that the batch lacks."""
+        """Set the position at which this forward pass begins. Raises AtlasError for left padding, a cache filled without these arms, and rows out of range."""
         given: Tensor = args[0] if args else kwargs["input_ids"]
         self.shape, cache, mask = (given.shape[0], given.shape[1]), kwargs.get("past_key_values"), kwargs.get("attention_mask")
         n_cached = 0 if cache is None else cache.get_seq_length()
         if n_cached and (cache is not self.cache or n_cached != self.n_read):
             raise AtlasError(f"the cache holds {n_cached} positions that were not read under these arms; read them again")
         if isinstance(mask, Tensor) and mask.dim() == 2 and not bool(mask[:, 0].all()):
-            raise AtlasError("a sequence is padded on the left, and positions count from its first token; pad on the right, or read equal lengths")
+            raise AtlasError("a sequence is padded on the left, but positions count from its first token; pad on the right, or give equal lengths")
         for one in self.assigned:
             if one.rows.stop > self.shape[0]:
                 raise AtlasError(f"an arm acts on rows {one.rows.start} to {one.rows.stop - 1}; the batch has rows 0 to {self.shape[0] - 1}")
@@ -68,18 +68,18 @@ class ArmHooks:
         self.fired.clear()
 
     def end(self, _module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
-        """Store the cache and how far it is filled. Raises AtlasError if a module that an arm acts on was not called."""
+        """Store the cache and its number of positions. Raises AtlasError if a module that an arm acts on was not called."""
         self.cache, self.n_read = getattr(output, "past_key_values", None), self.start + self.shape[1]
         self.resid_pre.clear()
         expected = [*(place.path for place in self.edits), *(self.attention_path(layer) for layer in self.blocked)]
         if missing := [path for path in expected if path not in self.fired]:
-            raise AtlasError(f"model {self.model.name}: nothing was changed at {', '.join(missing[:5])}: its code does not call the module acted on there")
+            raise AtlasError(f"model {self.model.name}: nothing was changed at {', '.join(missing[:5])}: the model's code does not call this module")
 
     def attention_path(self, layer: int) -> str:
         return acting_place(self.model, ("attention", layer)).path
 
     def apply_edits(self, place: Place, x: Tensor) -> Tensor:
-        """Apply a place's edits to a copy of x; return x itself if they change nothing in this piece."""
+        """Apply a place's edits to a copy of x; return x itself if none of them acts on a position of this forward pass."""
         self.fired.add(place.path)
         n, changed = self.shape[1], None
         for edit in self.edits[place]:
@@ -125,10 +125,9 @@ class ArmHooks:
 
 @contextmanager
 def apply_arms(model: Model, assigned: Sequence[AssignedArm], between: Callable[[], None] = lambda: None) -> Iterator[ArmHooks]:
-    """Let arms act on every forward pass within the context; their hooks are removed however it ends.
+    """Apply arms to every forward pass within the context; their hooks are removed when it ends, also by an exception.
 
-    The ArmHooks that is yielded tells which rows were changed.
-    between: called before each change; an exception from it ends the pass.
+    Yields an ArmHooks, whose `changed` holds the rows that were changed. between: called before each edit; an exception from it ends the forward pass.
     Raises AtlasError for positions, prompts and vectors that do not exist and for a cell that is replaced twice; and, after a forward pass, for a module that
     was not called.
     """
@@ -163,7 +162,7 @@ class BlockedEdges:
 
 
 def blocked_edges(model: Model, assigned: Sequence[AssignedArm]) -> Mapping[int, list[BlockedEdges]]:
-    """Map each layer to its blocked edges. Raises AtlasError for a destination that will not be read, and for one that would have no source left to read."""
+    """Map each layer to its blocked edges. Raises AtlasError for a destination outside the sequence, and for a destination left without a source."""
     found: dict[int, list[BlockedEdges]] = {}
     for one in assigned:
         of_head: dict[tuple[int, int], Edges] = {}
@@ -194,10 +193,10 @@ def require_readable(model: Model, layer: int, heads: Sequence[int], edges: Edge
 
 
 def with_edges(model: Model, found: Sequence[BlockedEdges], mask: Tensor | None, shape: tuple[int, int], start: int) -> Tensor | None:
-    """Block further edges in a copy of a layer's mask for positions start, …, [batch, n_heads or 1, seq, sources]; return the mask itself if there are none.
+    """Block edges in a copy of a layer's mask for positions from `start` on, [batch, n_heads or 1, seq, sources]; return the mask itself if there are none.
 
-    mask: the mask from the model's code: booleans, True for a source that may be read, or numbers added to the scores; None if it is causal and no more.
-    shape: batch and seq. If a cache keeps a window, the sources are the last ones.
+    mask: from the model's code: booleans, True for a source that may be read, or numbers added to the attention scores; None for a plain causal mask.
+    shape: batch and seq. If the cache keeps only a window, `sources` covers only the last positions.
     """
     batch, seq = shape
     here = [(one, [edge for edge in one.edges if start <= edge[0] < start + seq]) for one in found]
@@ -217,19 +216,19 @@ def with_edges(model: Model, found: Sequence[BlockedEdges], mask: Tensor | None,
 
 
 def causal_mask(model: Model, seq: int, start: int) -> Tensor:
-    """Build the boolean mask of the sources that each of the positions start, … sees, [1, 1, seq, start + seq].
+    """Build the causal mask for positions from `start` on, [1, 1, seq, start + seq] booleans: True for a source that the position may read.
 
-    Raises AtlasError if the model's attention takes another mask.
+    Raises AtlasError if the model's attention implementation is not sdpa, the only one known to take this mask.
     """
     code = model.hf.config._attn_implementation
     if code != "sdpa":
-        raise AtlasError(f"model {model.name}: its attention runs as {code}, which is given no mask that edges could be taken from")
+        raise AtlasError(f"model {model.name}: its attention runs as {code}, which is given no mask in which edges could be blocked")
     sources = torch.arange(start + seq, device=model.input_device)
     return (sources <= sources[start:, None])[None, None]
 
 
 def require_one_replacement(arm: Arm, n_prompt: int) -> None:
-    """Raise AtlasError if two interventions of a resolved arm replace the content of one cell, for a prompt of `n_prompt` tokens."""
+    """Raise AtlasError if two interventions of a resolved arm replace the content of the same cell, for a prompt of `n_prompt` tokens."""
     cells: dict[tuple[int | None, str, tuple[int, ...] | None], list[tuple[int, float, Intervention]]] = {}
     for change in arm:
         if change.op in REPLACING:
@@ -238,7 +237,7 @@ def require_one_replacement(arm: Arm, n_prompt: int) -> None:
         found.sort(key=lambda span: span[:2])
         for (_, end, before), (start, _, after) in pairwise(found):
             if start < end:
-                raise AtlasError(f"{before.op} and {after.op} both replace {after.where} at position {start}; a cell is replaced once")
+                raise AtlasError(f"{before.op} and {after.op} both replace {after.where} at position {start}; remove one of them")
 
 
 def spans(change: Intervention, n_prompt: int) -> Iterator[tuple[int, float, Intervention]]:

@@ -1,4 +1,4 @@
-"""Likelihood of an answer under a model: its log p, and the lead of its logit over another token's."""
+"""Likelihood of an answer under a model: its log probability, and the difference between its first token's logit and a foil's."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ class Prompt:
 
     def __post_init__(self) -> None:
         if not self.token_ids or not self.answer:
-            raise AtlasError(f"a prompt of {len(self.token_ids)} tokens with an answer of {len(self.answer)} was given; each has at least one")
+            raise AtlasError(f"a prompt of {len(self.token_ids)} tokens with an answer of {len(self.answer)} was given; each needs at least one")
 
     @property
     def input_ids(self) -> Tensor:
@@ -32,7 +32,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer's tokens, and the foil: the token that the first of them competes with."""
+    """An answer's tokens, and the foil: the token with which the answer's first token competes."""
 
     tokens: tuple[int, ...]
     foil: int
@@ -52,7 +52,7 @@ class Answer:
 
 
 def answer_logits(model: Model, prompt: Prompt) -> Tensor:
-    """Compute the logits of a model without any intervention where it predicts the answer's tokens, [tokens, d_vocab] float32."""
+    """Compute a model's logits, without any intervention, at the positions that predict the answer's tokens, [tokens, d_vocab] float32."""
     n = len(prompt.answer)
     with record_layers(model, lambda x: x[:, -n:], ("resid_post",)) as records:
         model.backbone(prompt.input_ids[None])
@@ -60,12 +60,12 @@ def answer_logits(model: Model, prompt: Prompt) -> Tensor:
 
 
 def is_top(logits: Tensor, prompt: Prompt) -> bool:
-    """Tell whether each of the answer's tokens is the one that the model finds most likely. logits: [tokens, d_vocab]."""
+    """Tell whether the model finds each of the answer's tokens most likely. logits: [tokens, d_vocab]."""
     return logits.argmax(-1).tolist() == list(prompt.answer)
 
 
 def with_runner_up(logits: Tensor, prompt: Prompt) -> Answer:
-    """Pair the answer with a foil: the most likely other token in place of its first token. logits: [tokens, d_vocab]."""
+    """Pair the answer with a foil: the most likely token after the prompt, other than the answer's first token. logits: [tokens, d_vocab]."""
     others = logits[0].clone()
     others[prompt.answer[0]] = -torch.inf
     return Answer(prompt.answer, int(others.argmax()))

@@ -1,4 +1,4 @@
-"""Intervals over clusters: how far a mean would move with other documents or other templates, unless these are too few to say.
+"""Bootstrap intervals over clusters: how much a mean would vary with other documents or templates. Too few clusters give no interval.
 
 Source: Efron and Tibshirani 1993, "An Introduction to the Bootstrap", chapter 12.5 (bootstrap-t).
 """
@@ -12,14 +12,14 @@ from schema.errors import AtlasError
 
 N_DRAWS = 10_000
 LEAST_CLUSTERS = 12
-"""Fewest clusters for an interval: of fewer, skewed or unlike, under 93% of the intervals contain the mean (tests/ingest/test_intervals.py simulates it)."""
+"""Fewest clusters for an interval. With fewer, if they are skewed or unequal, under 93% of intervals contain the mean (tests/ingest/test_intervals.py)."""
 TAIL = 0.015
-"""Share of the draws left out on either side.
+"""Share of the draws beyond each end of the interval.
 
-With 2.5%, which is enough for many clusters, 90 to 92% of the intervals of 12 to 30 skewed clusters contain the mean.
+A share of 2.5% suffices for many clusters; with it, only 90 to 92% of the intervals over 12 to 30 skewed clusters contain the mean.
 """
 AT_ONCE = 2_000_000
-"""Most numbers in a block of draws."""
+"""Maximum size of a block of draws: draws × clusters."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Interval:
 
 
 def cluster_interval(values: np.ndarray, clusters: np.ndarray, seed: int, bounds: tuple[float, float]) -> Interval:
-    """Estimate the interval of the mean of the values [n]; those of one cluster count as about one observation. bounds: least and largest possible mean."""
+    """Estimate the interval of the mean of values, [n]; values of one cluster count as about one observation. bounds: smallest and largest possible mean."""
     _, number = np.unique(clusters, return_inverse=True)
     sums, counts = np.bincount(number, values), np.bincount(number).astype(np.float64)
     n = len(sums)
@@ -50,7 +50,7 @@ def cluster_interval(values: np.ndarray, clusters: np.ndarray, seed: int, bounds
 
 
 def draws(n_clusters: int, seed: int) -> Iterator[np.ndarray]:
-    """Yield how often each cluster is drawn in n_clusters draws with replacement, [block, n_clusters]; N_DRAWS rows in all."""
+    """Yield blocks of bootstrap draws, [block, n_clusters], N_DRAWS rows in total. A row counts how often each cluster is drawn, with replacement."""
     generator, step = np.random.default_rng(seed), max(1, AT_ONCE // n_clusters)
     for start in range(0, N_DRAWS, step):
         drawn = generator.integers(n_clusters, size=(min(step, N_DRAWS - start), n_clusters)) + n_clusters * np.arange(min(step, N_DRAWS - start))[:, None]
@@ -58,7 +58,7 @@ def draws(n_clusters: int, seed: int) -> Iterator[np.ndarray]:
 
 
 def bootstrap_t(sums: np.ndarray, counts: np.ndarray, blocks: Iterable[np.ndarray]) -> tuple[float, float]:
-    """Find the ends of the interval of sums / counts over clusters; an end is infinite or nan if it falls among draws whose clusters do not differ."""
+    """Compute the ends of the interval of Σ sums / Σ counts over clusters; an end is infinite or NaN if it falls on a draw whose clusters do not differ."""
     n = len(sums)
     of_cluster = np.stack([sums, counts, sums**2, sums * counts, counts**2], axis=1)
     mean, error = mean_and_error(of_cluster.sum(0)[None], n)
@@ -74,7 +74,10 @@ def bootstrap_t(sums: np.ndarray, counts: np.ndarray, blocks: Iterable[np.ndarra
 
 
 def mean_and_error(of: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the ratio of sums to counts and its linearised standard error. of: sums over n clusters of s, c, s², s·c and c², [draws, 5]."""
+    """Compute the ratio of sum to count and its linearised standard error, both [draws].
+
+    of: totals over n clusters of s, c, s², s·c and c², [draws, 5], where s is a cluster's sum and c its count.
+    """
     s, c, ss, sc, cc = of.T
     mean = s / c
     square = ss - 2 * mean * sc + mean**2 * cc
@@ -98,7 +101,7 @@ def paired_difference(scores: Sequence[float], base: Sequence[float], clusters: 
     Raises AtlasError for lists of different lengths.
     """
     if not len(scores) == len(base) == len(clusters):
-        raise AtlasError(f"{len(scores)} scores, {len(base)} of the base and {len(clusters)} clusters were given; each score needs one of both")
+        raise AtlasError(f"{len(scores)} scores, {len(base)} of the base and {len(clusters)} clusters were given; give one of each per item")
     place = {name: i for i, name in enumerate(sorted({*clusters}, key=repr))}
     difference = np.asarray(scores, dtype=np.float64) - np.asarray(base, dtype=np.float64)
     of = np.array([place[cluster] for cluster in clusters])

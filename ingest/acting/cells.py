@@ -1,4 +1,4 @@
-"""Cells of a map, each a site at a layer and a position, into which the state of another run is put; and the effects of this, as rows."""
+"""Cells of a map of effects: in each cell, states are replaced by those of another run, or attention edges are blocked. The effects are rows of a table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,26 +33,24 @@ EFFECT = pa.schema(
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a map. window: number of consecutive layers that are changed together, from layer - window // 2 up to but excluding that plus window; layers
-    that the model does not have are left out.
-    """
+    """One cell of a map. window: number of consecutive layers that are changed together (`window_of`)."""
 
     site: str
     window: int
     layer: int
     index: int | None
-    """Position of the state; None if edges of attention are changed instead."""
+    """Position of the state; None if attention edges are blocked instead."""
     sources: str | None = None
-    """Which edges are changed."""
+    """Kind of source whose edges are blocked; None if a state is replaced."""
 
     def layers(self, n_layers: int) -> range:
         return window_of(self.layer, self.window, n_layers)
 
 
 def window_of(layer: int, window: int, n_layers: int) -> range:
-    """Return the layers of the window, half-open from layer - window // 2 on, cut at both ends: [l - 5, l + 5) for 10, [l - 4, l + 5) for 9.
+    """Return the layers of a window: [layer - 5, layer + 5) for a window of 10, [layer - 4, layer + 5) for 9, less the layers that the model does not have.
 
-    Raises AtlasError for a layer that the model does not have.
+    Raises AtlasError if the model does not have `layer` itself.
     """
     if not 0 <= layer < n_layers:
         raise AtlasError(f"layer {layer} was asked for; the model has layers 0 to {n_layers - 1}")
@@ -61,12 +59,12 @@ def window_of(layer: int, window: int, n_layers: int) -> range:
 
 
 def cells_of(windows: Mapping[str, int], layers: Sequence[int], n_positions: int) -> list[Cell]:
-    """List the cells at all positions of these layers, site by site. windows: site → number of layers that are put in together."""
+    """List the cells at all positions of these layers, site by site. windows: site → number of layers that are replaced together."""
     return [Cell(site, window, layer, index) for site, window in windows.items() for layer in layers for index in range(n_positions)]
 
 
 def patching_arm(cell: Cell, n_layers: int) -> Arm:
-    """Build the arm that patches in, at the cell, the states of prompt DONOR's own run."""
+    """Build the arm that replaces the cell's states with those of prompt DONOR's own run."""
     assert cell.index is not None
     there = Positions(None, ((cell.index, cell.index + 1),))
     return tuple(Intervention(cell.site, "patch", layer, positions=there, source=Source(DONOR, None)) for layer in cell.layers(n_layers))

@@ -1,6 +1,6 @@
-"""Many changes to one prompt, each made on top of the same arms: the forward pass of a change begins at the first block that the change affects.
+"""Measurement of many changes to one prompt, each made on top of the same base arms.
 
-The blocks below are skipped, and their known states are used instead.
+The forward pass of a change begins at the first block that the change affects: the blocks below are skipped, and their known states are used instead.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ from schema.interventions.resolve import resolve
 
 @contextmanager
 def output_kinds(model: Model) -> Iterator[set[bool]]:
-    """Yield a set that a forward pass within the context fills: True if blocks return a tuple that begins with the state, False if the state itself."""
+    """Yield a set to which a forward pass adds True if blocks return a tuple that begins with the state, and False if they return the state itself."""
     found: set[bool] = set()
 
     def hook(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
@@ -38,10 +38,10 @@ def output_kinds(model: Model) -> Iterator[set[bool]]:
 
 @contextmanager
 def begin_at_layer(model: Model, layer: int, states: Tensor, is_tuple: bool) -> Iterator[None]:
-    """Let every forward pass within the context take `states`, [batch, seq, d_model], as resid_post of the layer before `layer`.
+    """Begin every forward pass within the context at `layer`, with `states`, [batch, seq, d_model], as resid_post of the layer before.
 
-    Each block below returns them at once, so that hooks on its output run as they do elsewhere. is_tuple: what blocks return, as `output_kinds` finds it.
-    The batch has as many rows as the states, and positions from 0 on. A layer of 0 changes nothing.
+    Each block below `layer` returns `states` at once, so that hooks on its output still run. is_tuple: whether blocks return a tuple (`output_kinds`).
+    The batch must have as many rows as `states`, and positions from 0 on. With layer 0, nothing changes.
     """
 
     def return_states(*_args: Any, **_kwargs: Any) -> Any:
@@ -56,7 +56,7 @@ def begin_at_layer(model: Model, layer: int, states: Tensor, is_tuple: bool) -> 
 
 
 def forward_restorer(module: nn.Module) -> Callable[[], None]:
-    """Build a function that gives a module back its present forward: its class's, or one set on the module itself, as accelerate does."""
+    """Build a function that restores a module's present `forward`: the one of its class, or one set on the module itself, as accelerate does."""
     own = vars(module).get("forward")
 
     def restore_forward() -> None:
@@ -69,17 +69,17 @@ def forward_restorer(module: nn.Module) -> Callable[[], None]:
 
 
 DONOR = 0
-"""Id of the prompt whose states changes put in."""
+"""Id of the prompt from whose run changes take states."""
 
 CPU_TOKENS = 1024
-"""Tokens of a forward pass on the CPU: more make it no faster, and a user who stops the work waits for the end of the pass."""
+"""Tokens of one forward pass on the CPU: more tokens save no time, and a user who stops the work waits for the end of the pass."""
 
 Progress = Callable[[int, int], None]
-"""Callback: gets the number of changes that are done, and of all changes. An exception from it ends the work."""
+"""Callback: gets the number of finished steps and the number of all steps. An exception from it ends the work."""
 
 
 def first_layer(change: Arm, n_layers: int) -> int:
-    """Find the first block whose input or own computation differs under the change; n_layers for a change that no block reads."""
+    """Find the first block whose input or own computation differs under the change; n_layers if the change affects no block."""
     return min((layer_from(one) for one in change), default=n_layers)
 
 
@@ -92,10 +92,10 @@ def layer_from(one: Intervention) -> int:
 def answers_under(
     model: Model, token_ids: Tensor, bases: Sequence[Arm], changes: Sequence[Arm], donor: Run, answer: Answer, progress: Progress
 ) -> tuple[Tensor, Tensor]:
-    """Measure how likely the answer is under each base arm, [bases, 2], and under each change on top of each base, [changes, bases, 2]: `Answer.readings`.
+    """Compute `Answer.readings` under each base arm, [bases, 2], and under each change on top of each base arm, [changes, bases, 2].
 
-    token_ids: [seq], whose last positions predict the answer's tokens. bases: arms that act on the embedding, or not at all.
-    donor: the run that changes take states from, as prompt DONOR. A pass that begins at a higher block is exact up to rounding.
+    token_ids: [seq]; the last positions predict the answer's tokens. bases: arms that change the embedding alone, or nothing.
+    donor: the run of prompt DONOR, from which changes take states. Results of a pass that skips blocks are exact up to rounding.
     Raises AtlasError for layers, heads and positions that do not exist.
     """
     shape, n_last = shape_of(model), len(answer.tokens)
@@ -139,7 +139,7 @@ def answers_under(
 
 
 def batches(changes: Sequence[Arm], model: Model, n_tokens: int) -> Iterator[tuple[int, ...]]:
-    """Yield the indices of changes that begin at the same layer, as many at once as one forward pass takes with n_tokens each."""
+    """Yield batches of indices of changes that begin at the same layer. A batch fills one forward pass; each change takes n_tokens of its tokens."""
     n = max(1, (CPU_TOKENS if model.device.type == "cpu" else USUAL_TOKENS) // n_tokens)
     starts = [first_layer(change, model.n_layers) for change in changes]
     for _, group in groupby(sorted(range(len(changes)), key=starts.__getitem__), key=starts.__getitem__):

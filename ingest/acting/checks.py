@@ -1,4 +1,4 @@
-"""Properties of a model that interventions rely on, checked on its real weights: three of them hold to the bit, the others up to rounding."""
+"""Properties of a model that interventions rely on, checked on the model's real weights: three must hold to the bit, the other four up to rounding."""
 
 from dataclasses import dataclass
 
@@ -15,13 +15,13 @@ from schema.errors import AtlasError
 from schema.interventions.intervention import Intervention, Source
 from schema.interventions.positions import Positions
 
-SELF = "a coefficient set to itself changes nothing"
-PATCH = "all states of a layer taken from another run give that run"
-MOVE = "a coefficient set to c moves the stream by (c - m)·v"
+SELF = "setting a coefficient to its own value changes nothing"
+PATCH = "replacing all states of a layer with another run's gives that run's last states"
+MOVE = "setting a coefficient from m to c moves the stream by (c - m)·v"
 STAY = f"{MOVE}, and leaves other positions of the layer as they are"
-VALUE = "a value added to the stream is its coefficient added to"
-HEAD = "a head set to 0 takes away what it wrote"
-CACHE = "a sequence read in two pieces is the sequence"
+VALUE = "adding a multiple of a value to the stream equals adding that number to the value's coefficient"
+HEAD = "setting a head to 0 removes what the head wrote"
+CACHE = "a sequence read in two pieces gives the states of the sequence read at once"
 
 THERE = Positions(None, ((AT, AT + 1),))
 FARTHEST = 1e4
@@ -42,10 +42,10 @@ class Cell:
 
 
 def check_acting(model: Model) -> dict[str, float]:
-    """Check the properties; return the largest relative error over layers of those that hold up to rounding: {"move", "head", "cache", "value"}.
+    """Check the properties. Returns, for "move", "head", "cache" and "value", which hold up to rounding, the largest relative error over layers.
 
     If a norm follows the FFN, `move` is checked before the norm, which computes its scale anew, and `value` is left out. Raises AtlasError that says which
-    property fails, where and by how much. Takes seven forward passes of 12 tokens in n_layers rows.
+    property fails, where and by how much. Takes up to eight forward passes of 12 tokens in n_layers rows, and three of one row.
     """
     with torch.inference_mode():
         probe = LayerBatch(model)
@@ -57,7 +57,7 @@ def check_acting(model: Model) -> dict[str, float]:
 
 
 def cell_of(probe: LayerBatch, layer: int) -> Cell:
-    """Pick the neuron with the longest value, and a change of about the length of the state that it moves, so that rounding does not hide the move."""
+    """Pick the neuron with the longest value, and a coefficient that moves the state by about the state's own length, so that rounding hides nothing."""
     neuron = int(probe.model.values(layer).norm(dim=1).argmax())
     length, unit = float(probe.base.moved[layer][AT].norm()), float(probe.direction(layer, neuron).norm())
     own = float(probe.base.coefficient[layer][AT, neuron])
@@ -91,7 +91,7 @@ def check_value(probe: LayerBatch, cells: list[Cell]) -> float:
 
 
 def check_head(probe: LayerBatch) -> float:
-    """Check one head of each layer, the heads in turn. Errors are relative to the lengths of both terms, since a difference is only as exact as its terms."""
+    """Check one head of each layer, `layer % n_heads`. Errors are relative to the lengths of both terms: a difference is only as exact as its terms."""
     model, o = probe.model, probe.model.architecture.attention.o
     heads, errors = [layer % model.n_heads for layer in range(model.n_layers)], {}
     after = probe.record_pass([Intervention("head", "zero", layer, (head,), THERE) for layer, head in enumerate(heads)])
@@ -117,7 +117,7 @@ def require_same(model: Model, what: str, got: Tensor, expected: Tensor, layer: 
 
 
 def require_small(model: Model, what: str, errors: dict[int, float]) -> float:
-    """Require every error to be within the tolerance, and return the largest. Raises AtlasError for one that is over it or not a number."""
+    """Return the largest error. Raises AtlasError for an error that is above the tolerance or NaN."""
     tolerance = TOLERANCE[model.dtype] * (1 if model.dtype == torch.float32 else SLACK)
     for layer, error in errors.items():
         if not error <= tolerance:
@@ -126,4 +126,4 @@ def require_small(model: Model, what: str, errors: dict[int, float]) -> float:
 
 
 def describe_failure(model: Model, what: str) -> str:
-    return f"model {model.name} ({model.model_type}) cannot be acted on: it fails that {what}"
+    return f"model {model.name} ({model.model_type}) cannot be acted on: it fails the check that {what}"

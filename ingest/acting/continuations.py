@@ -1,4 +1,4 @@
-"""Continuations of many prompts by a model under one arm, drawn with several seeds and greedily, and their scores."""
+"""A model's continuations of many prompts under one arm, sampled with several seeds and decoded greedily, and their scores."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from ingest.acting.word_filter import Forms, word_filter
 from ingest.model.models import Model
 
 ROWS = 64
-"""Number of continuations that are written at once. Another number gives other bits."""
+"""Maximum number of continuations in a batch. With another number, the last bits of the logits differ."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class ContinuationSettings:
     seeds: tuple[int, ...]
     sample: Decoding
     forms: Forms
-    """Words that the word filter leaves out."""
+    """Words that the word filter keeps from being generated, as tokens."""
     debiasing: float
     """Strength of self-debiasing."""
     descriptions: tuple[str, ...]
@@ -38,7 +38,7 @@ class ContinuationSettings:
 
 @dataclass(frozen=True)
 class Job:
-    """One continuation to be written. Its seed is the sample's, hashed with the prompt, so that the draws of prompts are independent."""
+    """One continuation to be written. seed: a hash of the sample's seed and the prompt's id, so that draws for different prompts are independent."""
 
     prompt_id: int
     sample: int
@@ -47,15 +47,15 @@ class Job:
 
 
 def jobs(n_prompts: int, seeds: Sequence[int]) -> list[Job]:
-    """List, for each prompt, one job per seed and the greedy one last."""
+    """List the jobs of all prompts: for each prompt one job per seed, then a greedy one."""
     of_one = [*enumerate(seeds), (len(seeds), None)]
     return [Job(prompt_id, sample, None if seed is None else seeded_hash(seed, prompt_id)) for prompt_id in range(n_prompts) for sample, seed in of_one]
 
 
 def batches(todo: Sequence[Job], prompts: Sequence[Tensor]) -> Iterator[tuple[Job, ...]]:
-    """Yield batches of at most ROWS jobs, of prompts of one length.
+    """Yield batches of at most ROWS jobs whose prompts have the same length.
 
-    The batches are the same under every arm, so that what an arm does not change has the same bits.
+    The batches are the same under every arm, so that continuations that an arm does not change are equal to the bit.
     """
     groups: dict[int, list[Job]] = {}
     for job in todo:
@@ -67,9 +67,9 @@ def batches(todo: Sequence[Job], prompts: Sequence[Tensor]) -> Iterator[tuple[Jo
 def continuations(
     model: Model, prompts: Sequence[Tensor], planned: PlannedArm, how: ContinuationSettings, progress: Callable[[int, int], None]
 ) -> list[tuple[Job, Generated]]:
-    """Write continuations, in order of prompts and samples. Raises as `continue_rows` does.
+    """Write continuations, ordered by prompt and sample. Raises AtlasError as `continue_under_arms` and `self_debiased` do.
 
-    prompts: each [seq]. progress: gets the number of tokens written, and of all tokens.
+    prompts: each [seq]. progress: gets the number of tokens written so far and the number of all tokens.
     """
     todo = jobs(len(prompts), how.seeds)
     n_done, n = 0, len(todo) * how.n_new
@@ -110,7 +110,7 @@ def generation_rows(model: Model, arm_id: int, found: Sequence[tuple[Job, Genera
 
 
 def score_rows(generations: Sequence[dict[str, Any]], scorers: Sequence[Scorer]) -> list[dict[str, Any]]:
-    """Build the rows of `generation_score`, of continuations without their prompts. `is_over`: the score, stored in float32, is 0.5 or more."""
+    """Build the rows of `generation_score`. Prompts are not scored. `is_over`: whether the score in float32 is 0.5 or more."""
     texts = [row["text"] for row in generations]
     return [
         {

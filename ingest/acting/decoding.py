@@ -1,4 +1,4 @@
-"""Choice of the token that a row goes on with: the likeliest, or one that is drawn."""
+"""Choice of each next token of a row: the likeliest token, or one that is drawn."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from ingest.acting.draws import uniform
 from schema.errors import AtlasError
 
 Next = Callable[[Tensor | None], Tensor]
-"""Function: tokens that the rows go on with, [rows], None at first → logits of the next tokens, [rows, d_vocab] float32, which the caller may change."""
+"""Function: the tokens just chosen, [rows], or None at first → logits of the next tokens, [rows, d_vocab] float32, which the caller may change."""
 
 Adjust = Callable[[Sequence[int], Tensor], Tensor]
-"""Function: all tokens of a row so far, its prompt's among them, and the logits of the next token, [d_vocab] → the logits from which that token is chosen."""
+"""Function: all tokens of a row so far, its prompt's included, and the logits of the next token, [d_vocab] → the logits from which that token is chosen."""
 
 OnToken = Callable[[int, int], None]
 """Callback: gets each row and token as soon as the token is chosen. An exception from it ends the generation."""
@@ -24,7 +24,8 @@ OnToken = Callable[[int, int], None]
 class Decoding:
     """Rule for choosing a token.
 
-    greedy: the likeliest token; of equal ones, that of the lowest id. sample: one of the fewest likeliest tokens that have top_p of the probability together.
+    greedy: the likeliest token; of several equally likely tokens, the one with the lowest id. sample: a token drawn from the smallest set of likeliest tokens
+    whose probabilities sum to at least top_p.
     Raises AtlasError for an unknown name, or a temperature or top_p out of range.
     """
 
@@ -37,9 +38,9 @@ class Decoding:
         if self.name not in ("greedy", "sample"):
             raise AtlasError(f"decoding '{self.name}' is unknown; give greedy or sample")
         if not (isfinite(self.temperature) and self.temperature > 0):
-            raise AtlasError(f"a temperature of {self.temperature:g} was asked for; it is above 0, and decoding 'greedy' is what it tends to there")
+            raise AtlasError(f"a temperature of {self.temperature:g} was asked for; give one above 0, or decoding 'greedy' for the likeliest token")
         if not 0 < self.top_p <= 1:
-            raise AtlasError(f"top_p of {self.top_p:g} was asked for; it is above 0 and at most 1")
+            raise AtlasError(f"top_p of {self.top_p:g} was asked for; it must be above 0 and at most 1")
 
 
 GREEDY = Decoding()
@@ -47,14 +48,14 @@ GREEDY = Decoding()
 
 @dataclass(frozen=True)
 class Generated:
-    """Tokens that a row went on with. finish: eos if the last of them is an EOS token, else length."""
+    """New tokens of a row. finish: `eos` if the last new token is an EOS token, else `length`."""
 
     token_ids: tuple[int, ...]
     finish: str
 
 
 def choose_token(logits: Tensor, decoding: Decoding, draw: float) -> int:
-    """Choose a token. logits: [d_vocab], at least one of them finite. draw: a number in [0, 1); a larger one never draws a likelier token."""
+    """Choose a token. logits: [d_vocab], at least one of them finite. draw: a number in [0, 1); a larger number never chooses a likelier token."""
     if decoding.name == "greedy":
         return int(logits.argmax())
     probs = torch.softmax(logits.double() / decoding.temperature, dim=-1)
@@ -78,10 +79,10 @@ def continue_rows(
     adjust: Mapping[int, Adjust],
     on_token: OnToken,
 ) -> list[Generated]:
-    """Go on with rows of one length, [rows, seq], until they have n_new tokens more or a token of eos; if is_exact, tokens of eos are never chosen.
+    """Continue rows of equal length, [rows, seq], until each has n_new new tokens or ends in a token of `eos`; if is_exact, no token of `eos` is chosen.
 
-    Draws depend on the row's seed and the step alone; a row without a seed takes the likeliest token. adjust: function for each row that has one.
-    Raises AtlasError if no logit is finite.
+    Draws depend on the row's seed and the step alone; a row whose seed is None takes the likeliest token. adjust: row → the function that adjusts its logits;
+    rows may be left out. Raises AtlasError if a row's largest logit is not finite.
     """
     texts, n_prompt, ended, new = token_ids.tolist(), token_ids.shape[1], set[int](), None
     forbidden = sorted(eos) if is_exact else []

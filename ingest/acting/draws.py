@@ -1,4 +1,4 @@
-"""Random draws for a position, from a hash of the seed and the index alone, so that every arm gets the same draws, with a cache and without."""
+"""Random draws for a position. They depend on the seed and the index alone, so that every arm gets the same draws, with or without a cache."""
 
 from hashlib import sha256
 

@@ -1,4 +1,4 @@
-"""Interventions at one site as operations on its tensor: chosen rows of the batch, positions and columns get new numbers."""
+"""Interventions at a site, turned into operations on the site's tensor, which give new numbers to chosen rows, positions and columns."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ Before = Callable[[int, slice, list[int]], Tensor]
 
 @dataclass(frozen=True)
 class AssignedArm:
-    """A resolved arm, and the rows of a batch that it acts on: one prompt of n_prompt tokens, and any tokens that the model reads after it."""
+    """A resolved arm, and the rows of a batch on which it acts. Each row holds a prompt of n_prompt tokens and any tokens that the model reads after it."""
 
     arm: Arm
     rows: slice
@@ -34,9 +34,9 @@ class AssignedArm:
     n_positions: int
     """Positions that the model will read in total, generated tokens included."""
     runs: Mapping[int | None, Run] = field(default_factory=dict)
-    """prompt_id → the states that the arm takes from that prompt's own run; the key None is the prompt that the arm acts on."""
+    """prompt_id → the states that the arm takes from that prompt's own run; the key None stands for the prompt on which the arm acts."""
     vectors: Mapping[str, Tensor] = field(default_factory=dict)
-    """Each vector by its SHA-256, in the units of the stream."""
+    """SHA-256 → the vector with this hash, in the units of the stream."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ def edits(model: Model, assigned: AssignedArm, before: Before) -> Iterator[tuple
 
 
 def group_changes(changes: Sequence[Intervention]) -> Iterator[list[Intervention]]:
-    """Yield groups of consecutive changes that differ in unit and value alone, so that a thousand neurons are one operation.
+    """Yield groups of consecutive changes that differ only in their units and values, so that changes to a thousand neurons become one operation.
 
-    A change of the same units as the one before it begins a new group.
+    A change without units, or with the same units as the change before it, begins a new group.
     """
     group: list[Intervention] = []
     for change in changes:
@@ -79,7 +79,7 @@ def without_unit(change: Intervention) -> Intervention:
 
 
 def indices_of(change: Intervention, assigned: AssignedArm) -> frozenset[int]:
-    """List the indices at which a change acts. Raises AtlasError for a position that the model will not read."""
+    """Collect the indices at which a change acts. Raises AtlasError for a position that the model will not read."""
     positions, n = change.positions, assigned.n_positions
     assert positions is not None
     for _, end in positions.ranges:
@@ -90,7 +90,7 @@ def indices_of(change: Intervention, assigned: AssignedArm) -> frozenset[int]:
 
 @lru_cache(64)
 def indices_within(positions: Positions, n_prompt: int, n: int) -> frozenset[int]:
-    """Build the set of indices that positions stand for. It is cached: an arm may have a hundred thousand interventions at the same positions."""
+    """Build the set of indices that `positions` describes. The set is cached: an arm may have a hundred thousand interventions at the same positions."""
     return frozenset(index for start, end in positions.index_ranges(n_prompt) for index in range(start, n if end is None else min(end, n)))
 
 
@@ -112,7 +112,7 @@ def make_replacement(model: Model, assigned: AssignedArm, group: Sequence[Interv
 
 
 def with_vector(model: Model, assigned: AssignedArm, change: Intervention, n_units: int) -> New:
-    """Make the replacement for mean, add_vector and add_value."""
+    """Make the function that computes the new numbers for mean, add_vector and add_value."""
     vector = model.values(change.of[0])[change.of[1]] if change.of is not None else given_vector(model, assigned, change)
     vector = vector.double().repeat(n_units) * (1.0 if change.op == "mean" else change.value or 0.0) / stream_units(model, change.site)
     if change.op == "mean":
@@ -128,7 +128,7 @@ def given_vector(model: Model, assigned: AssignedArm, change: Intervention) -> T
     if tuple(vector.shape) != (width,):
         raise AtlasError(f"{change.op} of {change.where}: the vector {name} is of shape {list(vector.shape)}, and {width} numbers are needed")
     if vector_sha256(vector) != name:
-        raise AtlasError(f"{change.op} of {change.where}: what was given as the vector {name} is another, {vector_sha256(vector)}")
+        raise AtlasError(f"{change.op} of {change.where}: the vector given as {name} has another SHA-256, {vector_sha256(vector)}")
     return vector
 
 
@@ -144,7 +144,7 @@ def noise_replacement(change: Intervention) -> New:
 
 
 def patch_from_run(model: Model, assigned: AssignedArm, change: Intervention, columns: Tensor | None, before: Before) -> New:
-    """Make the replacement for patch and resample."""
+    """Make the function that computes the new numbers for patch and resample."""
     assert change.source is not None
     source, site = change.source, (change.site, change.layer)
     if source.prompt_id not in assigned.runs:
@@ -159,7 +159,9 @@ def patch_from_run(model: Model, assigned: AssignedArm, change: Intervention, co
 
     froms = {index: from_index(index) for index in indices_of(change, assigned)}
     if froms and max(froms.values()) >= len(states):
-        raise AtlasError(f"{change.op} of {change.where}: position {max(froms.values())} of prompt {source.prompt_id} was asked for; it has {len(states)}")
+        raise AtlasError(
+            f"{change.op} of {change.where}: position {max(froms.values())} of prompt {source.prompt_id} was asked for; it has {len(states)} positions"
+        )
 
     def source_states(x: Tensor, indices: list[int]) -> Tensor:
         return states[[froms[index] for index in indices]].to(x.device, x.dtype).expand_as(x)

@@ -1,4 +1,4 @@
-"""A model's predictions with and without arms: the base and all arms in one batch."""
+"""A model's predictions with and without arms; the base and all arms are rows of one batch."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ def effect(
 ) -> Effect:
     """Compute the predictions for one prompt under each arm.
 
-    prompts: each [seq]; the arms act on the prompt `prompt_id` and take states from the others. indices: the positions whose predictions to return.
+    prompts: each [seq]; the arms act on the prompt `prompt_id` and may take states from any prompt. indices: the positions whose predictions to return.
     Raises AtlasError if an arm asks for something that does not exist.
     """
     assigned = as_rows(model, prompts, prompt_id, arms, look_up, vectors)

@@ -29,10 +29,10 @@ def generate(
     is_exact: bool,
     on_token: OnToken,
 ) -> list[Generated]:
-    """Continue one of the prompts, each [seq]: row 0 without an arm, the rows after it under one resolved arm each; prompts and prompt_id are as in `effect`.
+    """Continue the prompt `prompt_id` in one row without an arm (row 0) and in one row under each resolved arm. prompts: as in `effect`.
 
-    All rows have the same seed. While an arm has changed nothing, its row continues exactly as the base does. Arms may name positions after the prompt, up to
-    the last new token but one: the last new token is never read.
+    All rows have the same seed. As long as an arm has changed nothing, its row gets the same tokens as row 0. Arms may name positions after the prompt, up to
+    the second-last new token: the model never reads the last new token.
     """
     require_room(model, len(prompts[prompt_id]), n_new)
     assigned = resolved_rows(model, prompts, prompt_id, arms, vectors, n_more=n_new - 1)
@@ -62,7 +62,7 @@ def continue_under_arms(
     adjust: Mapping[int, Adjust],
     on_token: OnToken,
 ) -> list[Generated]:
-    """Continue rows of one length, [rows, seq], under the arms assigned to them; the other parameters are as in `continue_rows`.
+    """Continue rows of equal length, [rows, seq], under the arms assigned to them; the other parameters are as in `continue_rows`.
 
     Raises AtlasError for a text longer than the model's context, and if an arm asks for something that does not exist.
     """
@@ -72,22 +72,22 @@ def continue_under_arms(
 
 
 def require_room(model: Model, n_prompt: int, n_new: int) -> None:
-    """Raise AtlasError for an empty prompt, for no new token, and for more tokens than the context holds."""
+    """Raise AtlasError if the prompt is empty, no new token is asked for, or prompt and new tokens together exceed the model's context."""
     if n_prompt < 1 or n_new < 1:
-        raise AtlasError(f"{n_new} new tokens after a prompt of {n_prompt} were asked for; both are 1 at least")
+        raise AtlasError(f"{n_new} new tokens after a prompt of {n_prompt} were asked for; give at least 1 of each")
     if model.max_context is not None and n_prompt + n_new > model.max_context:
         raise AtlasError(f"model {model.name}: {n_new} new tokens after a prompt of {n_prompt} are more than its context of {model.max_context}")
 
 
 def eos_ids(model: Model) -> frozenset[int]:
-    """Collect the tokens with which the model or its tokenizer ends a text; there may be none, one or several."""
+    """Collect the ids of the EOS tokens of the model and its tokenizer; there may be none, one or several."""
     known = getattr(model.hf.generation_config, "eos_token_id", None)
     found = {model.tokenizer.eos_token_id, *(known if isinstance(known, list) else [known])}
     return frozenset(token_id for token_id in found if token_id is not None and 0 <= token_id < model.d_vocab)
 
 
 class Reader:
-    """A callable of type `Next`: it reads sequences of one length, [rows, seq], and then their continuation token by token, with a cache."""
+    """A callable of type `Next`: the first call reads sequences of equal length, [rows, seq]; each later call reads one more token per row, with a cache."""
 
     def __init__(self, model: Model, token_ids: Tensor) -> None:
         self.model, self.token_ids = model, token_ids

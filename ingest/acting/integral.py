@@ -10,7 +10,7 @@ from torch import Tensor
 from ingest.acting.changes import Progress
 
 Scores = Callable[[Tensor], Tensor]
-"""[rows, seq, width] → [rows]; no row affects another."""
+"""Function: vectors, [rows, seq, width] → a score for each row, [rows]; no row affects another row's score."""
 
 FIRST_STEPS, MOST_STEPS = 32, 512
 BOUND = 0.05
@@ -18,7 +18,7 @@ LEAST_DIFFERENCE = 0.1
 """Lower bound, in units of the score, on the difference that an error is divided by, so that it is never divided by almost zero."""
 
 GRADIENT_TOKENS = 256
-"""Tokens of one pass with gradients: its activations stay in memory until the gradients are computed."""
+"""Tokens of one pass with gradients; the pass's activations stay in memory until the gradients are computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Integral:
 
 
 def gradients(scores: Scores, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute the scores of x [rows, seq, width], [rows] float64, and their gradients, shaped like x, even if the caller has gradients turned off."""
+    """Compute the scores of x, [rows, seq, width], as [rows] float64, and their gradients, shaped like x, even if the caller has gradients turned off."""
     with torch.inference_mode(False), torch.enable_grad():
         leaf = x.clone().requires_grad_()
         found = scores(leaf)
@@ -54,7 +54,10 @@ def gradients(scores: Scores, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def integrate(scores: Scores, x: Tensor, baseline: Tensor, n_steps: int, progress: Progress) -> Tensor:
-    """Compute (x - baseline)·∫∂s/∂x, s the score, along the straight line from baseline to x, by Gauss-Legendre: both [seq, width], to [seq] float64."""
+    """Compute (x - baseline)·∫∂s/∂x, where s is the score, along the straight line from baseline to x, by Gauss-Legendre quadrature.
+
+    x and baseline: [seq, width]. Returns [seq] float64.
+    """
     nodes, weights = np.polynomial.legendre.leggauss(n_steps)
     total, rows = torch.zeros(x.shape, dtype=torch.float64, device=x.device), max(1, GRADIENT_TOKENS // len(x))
     for begin in range(0, n_steps, rows):
@@ -68,7 +71,7 @@ def integrate(scores: Scores, x: Tensor, baseline: Tensor, n_steps: int, progres
 
 
 def integrated_gradients(scores: Scores, x: Tensor, baseline: Tensor, progress: Progress) -> Integral:
-    """Integrate with FIRST_STEPS steps, and double them until the error is at most BOUND or MOST_STEPS is reached."""
+    """Integrate with FIRST_STEPS steps, and double the steps until the error is at most BOUND or MOST_STEPS is reached."""
     with torch.no_grad():
         at_input, at_baseline = (float(scores(end[None])[0]) for end in (x, baseline))
     n_steps = FIRST_STEPS

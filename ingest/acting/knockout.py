@@ -28,9 +28,10 @@ class Knockout:
 
 
 def source_edges(prompt: Prompt, subject: Subject) -> dict[str, tuple[tuple[int, int], ...]]:
-    """Map each kind of source to its edges from the positions that predict the answer; a kind without edges is left out.
+    """Map each kind of source to the edges by which the positions that predict the answer read such sources; a kind without edges is left out.
 
-    An edge is (destination, source). The kinds subject and non_subject cover the positions before the prompt's last; the kind last, the predicting positions.
+    An edge is (destination, source). The kinds `subject` and `non_subject` cover the positions before the prompt's last; the kind `last` is the predicting
+    positions themselves.
     """
     last = len(prompt.token_ids) - 1
     predicting = range(last, last + len(prompt.answer))
@@ -40,10 +41,10 @@ def source_edges(prompt: Prompt, subject: Subject) -> dict[str, tuple[tuple[int,
 
 
 def knock_out(model: Model, prompt: Prompt, subject: Subject, progress: Progress, window: int = WINDOW) -> Knockout:
-    """Measure, layer by layer, how the answer's probability p changes if no head in a window of layers may read some sources.
+    """Measure, layer by layer, how the answer's probability p changes if no head in a window of layers may read one kind of source.
 
     effect = (p' - p) / p, where p' is the probability with the sources blocked; -1 if p' is 0. total_effect is null. Raises AtlasError for a subject that is
-    empty, not in the prompt, or at its last position, which is a source of its own; and if a position would have nothing left to read.
+    empty, not in the prompt, or includes the prompt's last position, which is a kind of source itself; and if a position would have nothing left to read.
     """
     cells, changes = blocked_cells(model, prompt, subject, window)
     logits = answer_logits(model, prompt)
@@ -55,10 +56,10 @@ def knock_out(model: Model, prompt: Prompt, subject: Subject, progress: Progress
 
 
 def blocked_cells(model: Model, prompt: Prompt, subject: Subject, window: int) -> tuple[list[Cell], list[Arm]]:
-    """List a cell for each source and layer, and for each cell the arm that blocks it. Raises AtlasError for a subject that `knock_out` does not take."""
+    """List a cell for each kind of source and layer, and for each cell the arm that blocks its edges. Raises AtlasError for a subject as `knock_out` does."""
     last = len(prompt.token_ids) - 1
     if not 0 <= subject.start < subject.stop <= last:
-        raise AtlasError(f"the subject is positions {subject.start} to {subject.stop - 1}; knockout takes one before the last position, {last}")
+        raise AtlasError(f"the subject is positions {subject.start} to {subject.stop - 1}; knockout needs one that ends before the last position, {last}")
     edges = source_edges(prompt, subject)
     cells = [Cell("attention", window, layer, None, name) for name in edges for layer in range(model.n_layers)]
     return cells, [blocking_arm(edges[str(cell.sources)], cell, model.n_layers) for cell in cells]

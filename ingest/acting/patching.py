@@ -20,7 +20,7 @@ LEAST = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Patching:
-    """Result of a patching. own and donor: `Answer.readings` of the two prompts without intervention, [2]. effects: rows of `effect`, null as LEAST says."""
+    """Result of a patching. own and donor: `Answer.readings` of the two prompts without intervention, [2]. effects: rows of `effect`; see LEAST."""
 
     own: Tensor
     donor: Tensor
@@ -36,7 +36,7 @@ def patch(model: Model, token_ids: Tensor, donor: Tensor, answer: Answer, cells:
     an answer of several tokens.
     """
     if len(token_ids) != len(donor):
-        raise AtlasError(f"the prompts have {len(token_ids)} and {len(donor)} tokens; patching puts in position for position, so give two of equal length")
+        raise AtlasError(f"the prompts have {len(token_ids)} and {len(donor)} tokens; patching replaces states position by position: give equal lengths")
     if len(answer.tokens) != 1:
         raise AtlasError(f"patching compares the logits of two tokens; an answer of {len(answer.tokens)} was given")
     run = record_run(model, donor, sites_read(cells, model.n_layers))

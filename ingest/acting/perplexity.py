@@ -28,7 +28,7 @@ class TextLoss:
     n_tokens: int
     """Tokens that were predicted."""
     loss: float
-    """Nats a token."""
+    """Mean loss, in nats per token."""
 
     @property
     def perplexity(self) -> float:
@@ -44,7 +44,7 @@ def windows(token_ids: Tensor, length: int, bos: int | None) -> list[Tensor]:
     pieces = [torch.cat((first, piece)) for piece in token_ids.split(max(1, length - len(first)))]
     pieces = [piece for piece in pieces if len(piece) > 1]
     if not pieces:
-        raise AtlasError(f"a text of {len(token_ids)} tokens was given to predict; the first of a window is not predicted, so it needs 2 at least")
+        raise AtlasError(f"a text of {len(token_ids)} tokens was given to predict; the first token of a window is not predicted, so give at least 2")
     return pieces
 
 

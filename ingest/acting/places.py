@@ -9,12 +9,12 @@ from ingest.model.modules import find
 from schema.interventions.resolve import Shape
 
 Site = tuple[str, int | None]
-"""Site and layer; no layer for the embedding."""
+"""Name and layer of a site; the layer is None for the embedding."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """The input or the output of a module. path: from the backbone."""
+    """The input or the output of a module. path: dotted name of the module within the backbone."""
 
     path: str
     is_output: bool
@@ -25,7 +25,7 @@ def shape_of(model: Model) -> Shape:
 
 
 def acting_place(model: Model, site: Site) -> Place:
-    """Find the place at which a site is changed. No module holds resid_mid by itself: it is set by changing attention's output to fit."""
+    """Find the place at which a site is changed. No module outputs resid_mid alone: it is set by changing attention's output."""
     name, layer = site
     attention, ffn = model.architecture.attention, model.architecture.ffn
     if layer is None:
@@ -48,7 +48,7 @@ def module_at(model: Model, place: Place) -> nn.Module:
 
 
 def stream_units(model: Model, site: str) -> float:
-    """Find how much the stream changes for one unit of change at a site: Granite multiplies the outputs of attention and FFN by a constant."""
+    """Return by how much the stream changes if a site changes by 1: Granite multiplies the outputs of attention and FFN by a constant."""
     return model.residual_multiplier if site in ("attn_out", "resid_mid", "ffn_out") else 1.0
 
 

@@ -16,25 +16,25 @@ from ingest.model.models import Model
 from schema.interventions.intervention import Intervention
 
 AT = 7
-"""The position that is changed, of 12."""
+"""Index of the position that is changed, out of 12."""
 
 
 @dataclass(frozen=True, eq=False)
 class RecordedPass:
-    """One forward pass: from each layer the row that belongs to it, [seq, width], and the last states of all rows."""
+    """Tensors of one forward pass: from layer r those of row r, [seq, width], and the last states of all rows."""
 
     coefficient: list[Tensor]
     moved: list[Tensor]
-    """The state that a coefficient's value is added to: resid_post, or that norm's input if a norm follows the FFN."""
+    """The state to which the FFN's values are added: resid_post, or the norm's input if a norm follows the FFN."""
     gathered: list[Tensor]
     written: list[Tensor]
-    """Output of attention, before a norm that follows it."""
+    """Output of attention, before any norm that follows."""
     last: Tensor
     """[rows, seq, d_model]"""
 
 
 class LayerBatch:
-    """The tokens of one sequence, in as many rows as the model has layers, and those of another sequence (`other`)."""
+    """The tokens of one sequence, repeated in one row per layer of the model, and the tokens of another sequence (`other`)."""
 
     def __init__(self, model: Model) -> None:
         one, self.other = probe_tokens(model)
@@ -77,7 +77,7 @@ class LayerBatch:
         return RecordedPass(taken["coefficient"], taken["moved"], taken["gathered"], taken["written"], taken["last"][0])
 
     def last_in_two_pieces(self, changes: Sequence[Intervention]) -> Tensor:
-        """Record the last states, [rows, seq, d_model], of a forward pass up to AT and of a second one that continues from its cache."""
+        """Record the last states, [rows, seq, d_model], of a sequence read in two forward passes: up to AT, and from AT on with the first pass's cache."""
         model, pieces = self.model, list[Tensor]()
 
         def keep(_module: object, _args: object, output: Any) -> None:

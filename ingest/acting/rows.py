@@ -1,4 +1,4 @@
-"""Arms of one prompt as rows of one batch, the base first."""
+"""Assignment of arms that act on one prompt to the rows of one batch; row 0 is the base."""
 
 from collections.abc import Mapping, Sequence
 
@@ -24,8 +24,8 @@ def as_rows(
 ) -> list[AssignedArm]:
     """Resolve arms, and assign them to rows 1, 2, … of a batch; row 0 is the base.
 
-    prompts: each [seq]; arms act on the prompt `prompt_id`, and take states from the others. n_more: positions that the model will read after the prompt's.
-    Raises AtlasError if an arm asks for something that does not exist.
+    prompts: each [seq]; arms act on the prompt `prompt_id`, and may take states from any prompt. n_more: number of positions that the model will read after
+    the prompt. Raises AtlasError if an arm asks for something that does not exist.
     """
     return resolved_rows(model, prompts, prompt_id, [resolve(arm, shape_of(model), look_up) for arm in arms], vectors, n_more)
 
@@ -33,7 +33,7 @@ def as_rows(
 def resolved_rows(
     model: Model, prompts: Mapping[int, Tensor], prompt_id: int, resolved: Sequence[Arm], vectors: Mapping[str, Tensor], n_more: int = 0
 ) -> list[AssignedArm]:
-    """Assign resolved arms to rows, as `as_rows` does after resolving them."""
+    """Assign arms that are already resolved to rows, as `as_rows` does."""
     runs, n = {}, len(prompts[prompt_id])
     for other, sites in wanted_sites(resolved).items():
         if other is not None and other not in prompts:

@@ -16,7 +16,7 @@ Run = Mapping[Site, Tensor]
 
 
 def wanted_sites(arms: Collection[Arm]) -> dict[int | None, set[Site]]:
-    """Map each prompt to the sites whose states arms take from its run; the key None is the prompt that arms act on."""
+    """Map each prompt to the sites whose states arms take from its run; the key None stands for the prompt on which the arms act."""
     wanted: dict[int | None, set[Site]] = {}
     for arm in arms:
         for change in arm:
@@ -26,7 +26,7 @@ def wanted_sites(arms: Collection[Arm]) -> dict[int | None, set[Site]]:
 
 
 def record_run(model: Model, token_ids: Tensor, wanted: Collection[Site]) -> Run:
-    """Record the wanted sites in the run of one prompt, [seq]."""
+    """Record the states at the wanted sites while the model reads one prompt. token_ids: [seq]."""
     found: dict[Site, Tensor] = {}
 
     def make_hook(site: Site, is_output: bool) -> Callable[..., None]:

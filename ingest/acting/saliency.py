@@ -40,7 +40,7 @@ ATTRIBUTION_TOTAL = pa.schema(
 def default_baseline(model: Model) -> int:
     """Choose the end-of-text token as the baseline. Raises AtlasError if the tokenizer has none.
 
-    A zero or mean vector is no token's embedding, and in a model that begins with a norm the score jumps at zero.
+    A zero or mean vector would be no token's embedding, and the score of a model that begins with a norm jumps at zero.
     """
     found = model.tokenizer.eos_token_id
     if not isinstance(found, int):
@@ -51,10 +51,10 @@ def default_baseline(model: Model) -> int:
 def saliency(model: Model, prompt: Prompt, score: str, baseline: int, progress: Progress) -> tuple[pa.Table, pa.Table]:
     """Compute the rows of `attribution` and of `attribution_total`, in units of the score, for the prompt's tokens by all three methods.
 
-    baseline: the token that replaces others; gradient × input takes none. Integrated gradients leave index 0 at its own embedding: many models keep a state
-    there whose gradient is not smooth on the path to another token's embedding. So they give index 0 no attribution; use that of occlusion. They leave the
-    answer's own tokens unchanged too. A completeness error above BOUND means that MOST_STEPS steps were not enough. progress: is called for each method
-    separately. Raises AtlasError for an unknown score or token.
+    baseline: the token that replaces others; gradient × input uses none. Integrated gradients keep index 0 at its own embedding and give it no attribution
+    (use occlusion's): many models have a state there whose gradient is not smooth on the path to another embedding. They keep the answer's tokens too. A
+    completeness error above BOUND means that MOST_STEPS steps were not enough. progress: counts the steps of each method separately. Raises AtlasError for an
+    unknown score or token.
     """
     if score not in ATTRIBUTION_SCORES:
         raise AtlasError(f"score '{score}' is unknown; there are {', '.join(ATTRIBUTION_SCORES)}")
@@ -81,7 +81,7 @@ def saliency(model: Model, prompt: Prompt, score: str, baseline: int, progress: 
 
 
 def total_row(method: str, score: str, baseline: str, at_input: float, values: list[float | None], integral: Integral) -> tuple[Any, ...]:
-    """Build a method's row of `attribution_total`; only the attributions of integrated gradients have a sum to be compared with."""
+    """Build a method's row of `attribution_total`; only integrated gradients have a score at the baseline and a completeness error."""
     found = sum(value or 0.0 for value in values)
     if method != "integrated_gradients":
         return method, score, baseline, None, at_input, None, found, None
@@ -109,7 +109,7 @@ def embed_tokens(model: Model, token_ids: Tensor) -> Tensor:
 
 @contextmanager
 def embedding_as(model: Model, x: Tensor) -> Iterator[None]:
-    """Make the embedding module return x, [rows, seq, width], whatever its input, within the context."""
+    """Make the embedding module return x, [rows, seq, width], for any input within the context."""
     handle = module_at(model, acting_place(model, ("embedding", None))).register_forward_hook(lambda *_: x, prepend=True)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Scorers of how offensive a text is. All of them treat a text as a bag of words: they miss contempt, and are close to a word filter used in reverse."""
+"""Scorers of how offensive a text is. All treat a text as a bag of words: they miss contempt, and measure little more than which words a text contains."""
 
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -24,9 +24,9 @@ EXTRA = "pip install 'activation-atlas[scorers]'"
 @dataclass(frozen=True)
 class Scorer:
     name: str
-    """Name of the distribution (Python package), or UNWANTED."""
+    """Name of the Python distribution, or UNWANTED."""
     version: str
-    """Version of the distribution; for UNWANTED the beginning of the SHA-256 of its words."""
+    """Version of the distribution; for UNWANTED, the first digits of the SHA-256 of the words."""
     scores: Scores
 
 
@@ -77,7 +77,7 @@ def scorer(name: str, words: Collection[str]) -> Scorer:
 
 
 def package(module: str, name: str, how: str) -> Any:
-    """Import the module of a distribution. Raises AtlasError, saying how to install it, if it is not installed. how: the command that installs it."""
+    """Import a module of a distribution. Raises AtlasError, with the command `how` that installs the distribution, if the module is not installed."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

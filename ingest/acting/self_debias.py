@@ -1,4 +1,4 @@
-"""Self-debiasing (Schick, Udupa and Schütze 2021, section 4): a token becomes rarer by as much as a description of unwanted text makes it likelier.
+"""Self-debiasing (Schick, Udupa and Schütze 2021, section 4): tokens that a description of unwanted text makes likelier become less likely.
 
 With x the text so far and Δ(w) = p(w|x) - max over k of p(w|description k, x), the new probability is p'(w) ∝ p(w|x)·max(exp(strength·min(Δ(w), 0)), FLOOR).
 """
@@ -38,9 +38,9 @@ def self_debiased(
     is_exact: bool,
     on_token: OnToken,
 ) -> list[Generated]:
-    """Continue rows of one length, [rows, seq]. The model also reads each row after each description; those copies continue with the same tokens.
+    """Continue rows of equal length, [rows, seq]. The model also reads a copy of each row after each description; the copies get the same new tokens.
 
-    A strength of 0 changes no bit; the paper uses 50. Raises AtlasError if a description, a row and the new tokens do not fit in the model's context.
+    A strength of 0 changes no logit; the paper uses 50. Raises AtlasError if a description, a row and the new tokens do not fit in the model's context.
     """
     described = [with_description(model, token_ids, description) for description in descriptions]
     for tokens in (token_ids, *described):

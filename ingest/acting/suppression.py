@@ -1,4 +1,4 @@
-"""The arms of a suppression experiment: the base, values of a concept switched on, random controls of the same lengths, and other methods."""
+"""The arms of a suppression experiment: the base, values of a concept switched on, random controls with sub-updates of the same lengths, and other methods."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
@@ -23,7 +23,7 @@ INTERVENTIONS, WORD_FILTER, SELF_DEBIASING = "interventions", "word_filter", "se
 
 @dataclass(frozen=True)
 class ConceptValue:
-    """A value that promotes a concept's tokens if its coefficient has this sign, 1 or -1."""
+    """A value that promotes a concept's tokens if its coefficient has the sign `sign`, 1 or -1."""
 
     layer: int
     neuron: int
@@ -51,17 +51,17 @@ def planned_arms(
     shape: Shape,
     look_up: LookUp,
 ) -> list[PlannedArm]:
-    """List the arms, ordered so that the finished ones are already informative if the work is stopped early.
+    """List the arms in an order such that, if the work is stopped early, the finished arms are already informative.
 
     The order: the base; all values of the concept at each strength; all values of the opposite at each strength, which must move the scores the other way; the
     word filter; one random control for each strength and seed; self-debiasing. Raises AtlasError for fewer seeds than FEWEST_DRAWS, for a repeated seed, if
-    either list of values is empty, and for values whose largest coefficients do not have their sign.
+    either list of values is empty, and for a value whose largest coefficient in the corpus does not have the value's sign.
     """
     if len({*seeds}) < max(FEWEST_DRAWS, len(seeds)):
-        raise AtlasError(f"{len({*seeds})} different seeds of {len(seeds)} were given for random controls; {FEWEST_DRAWS} are needed, and each once")
+        raise AtlasError(f"{len({*seeds})} different seeds of {len(seeds)} were given for random controls; give at least {FEWEST_DRAWS}, and each once")
     if not (concept and opposite):
         raise AtlasError(
-            f"{len(concept)} values of the concept and {len(opposite)} of its opposite were given; without the opposite none could say what moves a score"
+            f"{len(concept)} values of the concept and {len(opposite)} of its opposite were given; give both: only the opposite shows that a score can move"
         )
     named = {(value.layer, value.neuron) for value in (*concept, *opposite)}
     treated = {a: switch_on_arm(concept, a, corpus_id, shape, look_up) for a in strengths}
@@ -78,7 +78,7 @@ def planned_arms(
 
 
 def switch_on_arm(values: Sequence[ConceptValue], a: float, corpus_id: int, shape: Shape, look_up: LookUp) -> Arm:
-    """Build the arm that sets each coefficient to `a` times its largest value of the right sign in the corpus."""
+    """Build the arm that sets each value's coefficient to `a` times its maximum in the corpus, or its minimum if the value's sign is -1."""
 
     def change(value: ConceptValue) -> Intervention:
         kind = "times_max" if value.sign > 0 else "times_min"
@@ -87,17 +87,17 @@ def switch_on_arm(values: Sequence[ConceptValue], a: float, corpus_id: int, shap
     found = resolve(tuple(change(value) for value in values), shape, look_up)
     signs = {(value.layer, value.neuron): value.sign for value in values}
     if len(signs) < len(values):
-        raise AtlasError(f"{len(values)} values were given, and {len(values) - len(signs)} of them again; each is set once")
+        raise AtlasError(f"{len(values)} values were given, {len(values) - len(signs)} of them repeated; give each once")
     for one in found:
         sign = signs[place_of(one)]
         if (one.value or 0.0) * sign <= 0:
             layer, neuron = place_of(one)
-            raise AtlasError(f"L{layer}N{neuron} would be set to {one.value:g}, and its value promotes the concept with the sign {sign:+d}")
+            raise AtlasError(f"L{layer}N{neuron} would be set to {one.value:g}, but its value promotes the concept only with a coefficient of sign {sign:+d}")
     return found
 
 
 def control_of(treated: Arm, named: Set[tuple[int, int]], seed: int, shape: Shape, look_up: LookUp) -> Iterator[Intervention]:
-    """Yield a control for each change: another neuron of the same layer, none of `named`, set so that its sub-update has the same length and sign.
+    """Yield a control for each change: another neuron of the same layer, not in `named`, set so that its sub-update has the same length and sign.
 
     The same neurons are drawn at each strength.
     """
@@ -108,7 +108,7 @@ def control_of(treated: Arm, named: Set[tuple[int, int]], seed: int, shape: Shap
             others[layer] = drawn_neurons(layer, named, seed, shape, look_up)
         unit = next(others[layer], None)
         if unit is None:
-            raise AtlasError(f"layer {layer} has no neuron left to take in the place of L{layer}N{neuron} as a control")
+            raise AtlasError(f"layer {layer} has no neuron left as a control for L{layer}N{neuron}")
         yield Intervention("coefficient", "set", layer, (unit,), EVERYWHERE, strength=Strength("norm", length(one, look_up), None))
 
 
@@ -132,8 +132,8 @@ def place_of(change: Intervention) -> tuple[int, int]:
 
 
 def require_matched(treated: Arm, control: Arm, look_up: LookUp) -> None:
-    """Raise AtlasError if a control does not act in the same layers as the treated arm, with the same lengths and signs."""
+    """Raise AtlasError if a control's sub-updates do not have the same layers, lengths and signs as those of the treated arm."""
     layers = [Counter(place_of(one)[0] for one in arm) for arm in (treated, control)]
     lengths = [sorted((place_of(one)[0], length(one, look_up)) for one in arm) for arm in (treated, control)]
     if layers[0] != layers[1] or not all(isclose(a, b, rel_tol=AGREEMENT) for (_, a), (_, b) in zip(*lengths, strict=True)):
-        raise AtlasError("a random control does not have the layers, lengths and signs of what it is held against")
+        raise AtlasError("a random control does not have the same layers, lengths and signs as the arm that it is compared with")

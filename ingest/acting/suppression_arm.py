@@ -1,6 +1,6 @@
 """The results of one arm of a suppression experiment: continuations, their scores, the differences of the scores from the base's, and the arm's cost.
 
-The cost is a loss on a text. The methods that change the logits and leave the forward pass as it is have such a loss too, on the same text.
+The cost is the loss on a text. The methods that change the logits instead of the forward pass get a loss on the same text.
 """
 
 from collections.abc import Callable, Sequence
@@ -106,7 +106,7 @@ class SuppressionTrial:
 
 
 def filtered_loss(model: Model, pieces: Sequence[Tensor], forms: Forms) -> TextLoss:
-    """Compute the loss over the tokens that the filter allows: on a forbidden token it would be infinite. pieces: windows of a text, as in `text_loss`."""
+    """Compute the loss over the tokens that the filter allows; that of a forbidden token would be infinite. pieces: windows of a text, as in `text_loss`."""
     adjust = word_filter(forms)
 
     def filtered_nats(piece: Tensor) -> Tensor:
@@ -137,7 +137,7 @@ def debiased_loss(model: Model, pieces: Sequence[Tensor], strength: float, descr
 def states(model: Model, tokens: Tensor) -> Tensor:
     """Compute resid_post of the last layer, [seq, d_model]. Raises AtlasError for more tokens than the model reads."""
     if model.max_context is not None and len(tokens) > model.max_context:
-        raise AtlasError(f"model {model.name} reads {model.max_context} tokens, and not {len(tokens)}")
+        raise AtlasError(f"model {model.name} reads at most {model.max_context} tokens, and {len(tokens)} were given")
     with torch.inference_mode():
         return last_states(model, tokens)
 
@@ -156,5 +156,5 @@ def mean_loss(found: Sequence[Tensor]) -> TextLoss:
     """Average the loss over the allowed tokens. Raises AtlasError if no token is allowed."""
     finite = (every := torch.cat(list(found)))[every.isfinite()]
     if not len(finite):
-        raise AtlasError("the filter forbids every token of the text that is to be predicted")
+        raise AtlasError("the filter forbids every token of the text that is to be predicted, so that there is no loss")
     return TextLoss(len(finite), float(finite.mean()))

@@ -34,8 +34,8 @@ class Trace:
     """Result of a tracing. clean: `Answer.readings` without noise, [2]. corrupted: the same under noise, [draws, 2].
 
     is_first_noised: whether the noise covers index 0; many models keep a state there that no single restored state brings back, so the effects then say little.
-    effects: rows of `effect`. With p the answer's probability without noise and p* its mean under noise, effect (the indirect effect) is the mean probability
-    with a state restored - p*, and total_effect is p - p*.
+    effects: rows of `effect`. Let p be the answer's probability without noise, p* its mean under noise, and p' its mean under noise with a state restored:
+    effect, the indirect effect, is p' - p*, and total_effect is p - p*.
     """
 
     answer: Answer
@@ -48,11 +48,11 @@ class Trace:
 def noise_deviation(model: Model, subjects: Sequence[Sequence[int]], deviations: float = DEVIATIONS) -> float:
     """Compute `deviations` times the standard deviation of all numbers that the embedding module outputs for the tokens of all subjects.
 
-    subjects: the token ids of each. The module's output counts, not its weights: Gemma multiplies by √d_model. Raises AtlasError if no subject has a token.
+    subjects: the token ids of each. The output differs from the weights in Gemma, which multiplies by √d_model. Raises AtlasError if no subject has a token.
     """
     token_ids = [token_id for subject in subjects for token_id in subject]
     if not token_ids:
-        raise AtlasError("the noise is measured on the subjects' tokens, and no subject has any")
+        raise AtlasError("the noise is scaled to the embeddings of the subjects' tokens, but no subject has a token")
     with torch.inference_mode():
         embedded = module_at(model, acting_place(model, ("embedding", None)))(torch.tensor(token_ids, device=model.input_device))
     return deviations * float(embedded.double().std())

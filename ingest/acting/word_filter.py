@@ -10,10 +10,10 @@ from ingest.acting.decoding import Adjust
 from schema.errors import AtlasError
 
 BEFORE = "\n"
-"""A text put before each word when it is tokenised: no tokenizer joins it to the word, and those that put a space before a text put it before this one."""
+"""Text put before each word for tokenising: tokenizers do not join it to the word, and those that add a space to a text add it before this one."""
 
 Forms = frozenset[tuple[int, ...]]
-"""The tokens of each form of each word."""
+"""The token ids of each form of each word: with and without a space before it."""
 
 
 def forms_of(tokenizer: PreTrainedTokenizerFast, words: Collection[str]) -> Forms:
@@ -28,17 +28,17 @@ def forms_of(tokenizer: PreTrainedTokenizerFast, words: Collection[str]) -> Form
     found, before = set[tuple[int, ...]](), encode_text(BEFORE)
     for word in words:
         if not word.strip():
-            raise AtlasError("the words to be left out hold an empty one; give words of letters")
+            raise AtlasError("the words to be filtered contain an empty one; give words of letters")
         for form in (word.strip(), f" {word.strip()}"):
             tokens = encode_text(BEFORE + form)
             if tokens[: len(before)] != before:
-                raise AtlasError(f"the tokens of {word.strip()!r} cannot be told from those of a new line before it; this tokenizer cannot have a word filter")
+                raise AtlasError(f"this tokenizer joins the word {word.strip()!r} to a new line before it, so that no word filter can be built")
             found.add(tuple(tokens[len(before) :]))
     return frozenset(found)
 
 
 def word_filter(forms: Forms) -> Adjust:
-    """Build the filter that keeps listed words from being generated. It also blocks a longer word that begins with the tokens of a listed one."""
+    """Build the filter that keeps listed words from being generated. It also blocks a longer word that begins with the tokens of a listed word."""
     last_after: dict[tuple[int, ...], list[int]] = {}
     for form in sorted(forms):
         last_after.setdefault(form[:-1], []).append(form[-1])

@@ -1,4 +1,4 @@
-"""The former name of ingest.experiments.prompt_types, until the next version, for kinds of experiments of other distributions."""
+"""The former name of ingest.experiments.prompt_types, from which kinds of experiments in other distributions may import until the next version."""
 
 from ingest.experiments.prompt_types import FACTS, STATES, SubjectPrompt, TextPrompt, facts, windows
 

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from ingest.model.models import Model
 
 Tables = Mapping[str, "pa.Table"]
-"""Rows by table of the experiments file, without the column experiment_id."""
+"""Name of a table of the experiments file → its rows, without the column experiment_id."""
 
 Progress = Callable[[int, int], None]
-"""Called with (amount done, total amount) of a part. An exception that it raises ends the work."""
+"""Callback: gets the amount done and the total amount of a part. An exception that it raises ends the work."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ class ExperimentContext:
 
 
 World, Found = ExperimentContext, PartResult
-"""The former names, until the next version, for kinds of experiments of other distributions."""
+"""The former names of these classes, for kinds of experiments in other distributions until the next version."""
 
 
 class Kind(ABC):
-    """A kind of experiment. Its module imports torch when it plans, not before."""
+    """A kind of experiment. Its module must not import torch before `plan` is called."""
 
     name: str
     help: str

@@ -1,4 +1,4 @@
-"""The commands of `atlas experiment` that need a model: `run FILE.toml`; one for each kind, which builds the same spec from options; and `export`.
+"""Subcommands of `atlas experiment`: `run FILE.toml`; one for each kind, which builds the same spec from options; and `export`.
 
 `export` writes the file that repeats an experiment. On a terminal, progress is one line that changes; elsewhere it is one line per part, with the seconds
 since the start.
@@ -64,9 +64,9 @@ def spec_in(path: Path | str, experiment_id: int) -> Spec:
     try:
         asked = json.loads(settings)
     except RecursionError:
-        raise AtlasError(f"the settings of experiment {experiment_id} are nested too deeply to be read: no file says it whole") from None
+        raise AtlasError(f"the settings of experiment {experiment_id} are nested too deeply to be read, so that no file can be written") from None
     if not isinstance(asked, dict) or "prompts" not in asked:
-        raise AtlasError(f"experiment {experiment_id} is of kind {kind} and was kept by hand: no file says it whole")
+        raise AtlasError(f"experiment {experiment_id} is of kind {kind} and was saved by hand, so that no file can be written that repeats it")
     return spec_of({"kind": kind, "title": title, "seed": seed, "settings": asked.get("settings", {}), "prompts": asked["prompts"]})
 
 
@@ -116,7 +116,7 @@ def kind_command(kind: Kind) -> click.Command:
         of_kind = {name: given.pop(name) for name in names(kind.prompt)[1:]}
         shipped = [name for name in kind.shipped if given.pop(name)]
         if shipped and prompts:
-            raise click.UsageError(f"prompts and --{shipped[0]} were given: one of both")
+            raise click.UsageError(f"prompts and --{shipped[0]} were given: give only one of them")
         of = shipped[0] if shipped else kind.usual if kind.usual and not prompts else zip_prompts(kind, prompts, of_kind)
         asked = {"kind": kind.name, "title": title or (of if isinstance(of, str) else prompts[0]), "seed": seed, "settings": settings, "prompts": of}
         carry_out(spec_of(asked), **{name: value for name, value in given.items() if name in ("db", "model", "device", "dry_run")})
@@ -154,12 +154,12 @@ def option(of: type, name: str, is_prompt: bool = False) -> click.Option:
 
 
 def zip_prompts(kind: Kind, texts: Sequence[str], of_prompt: dict[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
-    """List a table for each prompt. Raises UsageError if there is no prompt, and unless each option occurs once per prompt; an optional one may be left out."""
+    """Build the fields of each prompt. Raises UsageError if there is no prompt, or if a given or required option does not occur once per prompt."""
     if not texts:
         raise click.UsageError(f"no prompt was given{''.join(f': give one, or --{name}' for name in kind.shipped)}")
     for name, given in of_prompt.items():
         if given and len(given) != len(texts):
-            raise click.UsageError(f"{len(texts)} prompts were given, and {flag(name)} {len(given)} times: give one for each")
+            raise click.UsageError(f"{len(texts)} prompts were given, and {flag(name)} {len(given)} times: give it once for each prompt")
     for f in fields(kind.prompt)[1:]:
         if f.default is MISSING and not of_prompt[f.name]:
             raise click.UsageError(f"{flag(f.name)} is missing: {allowed_values(f).help}; give one for each prompt")
@@ -184,11 +184,11 @@ def carry_out(spec: Spec, db: Path, model: str | None, device: str, dry_run: boo
                 return
             ran = run(db, spec, model=model, device=device, tell=tell)
     except KeyboardInterrupt:
-        click.echo("interrupted; what was done is kept. Run the same command again to go on.", err=True)
+        click.echo("interrupted; finished parts are kept. Run the same command again to go on.", err=True)
         sys.exit(130)
     for name, note in ran.notes.items():
         click.echo(f"{name}: {note}", err=True)
-    resumed = f", {ran.n_resumed} of {ran.n_parts} parts from before" if ran.n_resumed else ""
+    resumed = f", {ran.n_resumed} of {ran.n_parts} parts computed earlier" if ran.n_resumed else ""
     click.echo(f"kept as experiment {ran.experiment_id}{resumed}: atlas experiment show {ran.experiment_id} --db {db}", err=True)
 
 
@@ -209,4 +209,4 @@ def commands() -> dict[str, Callable[[], click.Command]]:
 
 
 COMMANDS = {name: make() for name, make in commands().items()}
-"""Subcommands of `atlas experiment`, besides those that need no model."""
+"""Subcommands that this package adds to `atlas experiment`."""

@@ -1,4 +1,4 @@
-"""The cost of an experiment before it runs: its forward passes, and the minutes they take by the speed of a few measured ones."""
+"""Estimate of an experiment's cost before it runs: its forward passes, and the minutes that they take, from the speed of a few measured passes."""
 
 from collections.abc import Sequence
 
@@ -15,12 +15,12 @@ from schema.interventions.intervention import Arm
 
 
 def cost_of_cells(model: Model, prompt: Prompt, cells: Sequence[Cell], n_bases: int) -> Cost:
-    """Count what `answers_under` reads for the cells into which states are put, and the two runs of the prompt before it."""
+    """Compute the cost of `answers_under` for cells whose states are replaced, and of the two runs of the prompt before it."""
     return cost_of_changes(model, prompt, [patching_arm(cell, model.n_layers) for cell in cells], n_bases, 2)
 
 
 def cost_of_changes(model: Model, prompt: Prompt, changes: Sequence[Arm], n_bases: int, n_before: int) -> Cost:
-    """Count what `answers_under` reads for the given changes to each of n_bases runs, and n_before other runs of the prompt."""
+    """Compute the cost of `answers_under` for changes on top of each of n_bases base arms, and of n_before other runs of the prompt."""
     layers = sum(model.n_layers - first_layer(change, model.n_layers) for change in changes) / model.n_layers
     n_whole = n_before + n_bases
     return Cost(n_whole + n_bases * len(changes), len(prompt.input_ids) * (n_whole + n_bases * layers))
@@ -49,6 +49,6 @@ def report(plan: Plan, model: Model) -> str:
     seconds = cost.n_tokens * seconds_a_token(model, max(1, round(sum(lengths) / len(lengths))))
     bound, unit = "at most " if plan.is_most else "", "part" if len(plan.parts) == 1 else "parts"
     return (
-        f"{len(plan.parts)} {unit}, {bound}{cost.n_forwards:,} forward passes over {cost.n_tokens:,.0f} tokens' worth of all layers: "
+        f"{len(plan.parts)} {unit}, {bound}{cost.n_forwards:,} forward passes, the work of {cost.n_tokens:,.0f} tokens through all layers: "
         f"{bound}about {seconds / 60:,.1f} minutes, from forward passes measured here"
     )

@@ -52,7 +52,7 @@ def store() -> Any:
     """Load atlas/beside/experiments/store.py through its entry point: this package must not import it directly."""
     found = points(STORE)
     if not found:
-        raise AtlasError("nothing installed keeps experiments: install activation-atlas anew")
+        raise AtlasError("no installed package can store experiments: install activation-atlas anew")
     return found[0].load()
 
 
@@ -114,10 +114,10 @@ def translate_errors(part: str, experiment_id: int, path: Path, *, is_begun: boo
 def describe_kept_parts(experiment_id: int, path: Path, *, is_begun: bool) -> str:
     """Describe what is stored of an experiment after a part failed. A new experiment is removed, unless another process has already added a part to it."""
     if is_begun:
-        return f"what was done before it is kept: the same command goes on there, and `atlas experiment remove {experiment_id}` takes it away"
+        return f"the parts before it are kept: the same command continues after them, and `atlas experiment remove {experiment_id}` removes them"
     try:
         if store().remove_if_bare(path, experiment_id):
             return "nothing is kept"
     except AtlasError as error:
-        return f"experiment {experiment_id} has begun, and whether a part of it is kept cannot be said ({error})"
+        return f"experiment {experiment_id} has begun, and it is unknown whether a part of it is kept ({error})"
     return f"experiment {experiment_id} is kept, since another process has added to it"

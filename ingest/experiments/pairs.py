@@ -24,7 +24,7 @@ def read_pair(
     lengths = [len(one.tokens.token_ids) for one in (clean, other)]
     if lengths[0] != lengths[1]:
         raise AtlasError(
-            f"prompt {place}: its texts have {lengths[0]} and {lengths[1]} tokens; patching puts in position for position, so give two of equal length"
+            f"prompt {place}: its texts have {lengths[0]} and {lengths[1]} tokens; patching replaces states position by position: give equal lengths"
         )
     held = Answer((first,), second)
     return replace(clean, answer=held), replace(other, answer=held)

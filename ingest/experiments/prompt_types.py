@@ -7,13 +7,13 @@ from typing import Any
 from ingest.experiments.fields import setting
 
 STATES = ("resid_post", "attn_out", "ffn_out")
-"""Sites whose states are put into another run."""
+"""Sites whose states can be put into another run."""
 
 
 def windows(sites: Sequence[str], window: int) -> dict[str, int]:
-    """Map each site to the number of layers whose states are put in together.
+    """Map each site to the number of layers whose states are replaced together.
 
-    A single resid_post holds the work of all layers before it; the update of a single layer has too small an effect to see (Meng et al. 2022).
+    A single resid_post contains the work of all layers before it; the update of a single layer has too small an effect to see (Meng et al. 2022).
     """
     return {site: 1 if site == "resid_post" else window for site in sites}
 
@@ -27,7 +27,7 @@ class SubjectPrompt:
 
 
 def facts() -> list[dict[str, Any]]:
-    """Read the facts of ingest/acting/facts.jsonl as tables of `SubjectPrompt`'s fields."""
+    """Read the facts of ingest/acting/facts.jsonl as mappings with `SubjectPrompt`'s fields."""
     from ingest.acting.facts import FILE, read_facts
 
     return [{"text": f.prompt, "subject": f.subject, "answer": f.answer, "cluster": f.cluster} for f in read_facts(FILE.read_text(encoding="utf-8"))]

@@ -36,7 +36,7 @@ N_SHOWN = 3
 
 @dataclass(frozen=True, eq=False)
 class ReadPrompt:
-    """A prompt with its answer. answer: compared with the runner-up. note: the model's likeliest tokens, if the answer is not its most likely continuation."""
+    """A prompt with its answer. answer: with the runner-up as its foil. note: the model's likeliest tokens, if the answer is not its likeliest continuation."""
 
     text: str
     cluster: str | None
@@ -54,20 +54,20 @@ def read_prompt(world: ExperimentContext, place: int, text: str, answer: str | N
         tokens = cut_prompt(model, text, world.bos).sequences[0]
         found = None if subject is None else subject_of(text, subject, tokens)
         if answer is None:
-            raise AtlasError(f"it has no answer; the model goes on with {describe_likeliest(model, tokens)}: name one")
+            raise AtlasError(f"it has no answer; the model continues with {describe_likeliest(model, tokens)}: give one")
         prompt = Prompt(tuple(map(int, tokens.token_ids)), answer_tokens(model.tokenizer, text, answer))
     except AtlasError as error:
         raise AtlasError(f"prompt {place}: {error}") from None
     with torch.inference_mode():
         logits = answer_logits(model, prompt)
-        note = None if is_top(logits, prompt) else f"the model does not answer {shorten_json(answer)}: it goes on with {describe_likeliest(model, tokens)}"
+        note = None if is_top(logits, prompt) else f"the model does not answer {shorten_json(answer)}: it continues with {describe_likeliest(model, tokens)}"
         return ReadPrompt(text, cluster, tokens, prompt, found, with_runner_up(logits, prompt), note)
 
 
 def subject_of(text: str, subject: str, tokens: Tokens) -> range:
     """Find the tokens of the subject where it first occurs in the text."""
     if not subject or subject not in text:
-        raise AtlasError(f"its text does not hold the subject {shorten_json(subject)}: {shorten_json(text)}")
+        raise AtlasError(f"its text does not contain the subject {shorten_json(subject)}: {shorten_json(text)}")
     start = text.index(subject)
     return tokens_within(list(zip(tokens.char_starts.tolist(), tokens.char_ends.tolist(), strict=True)), start, start + len(subject))
 
@@ -85,11 +85,11 @@ def text_of(model: Model, token_id: int) -> str:
 
 
 def one_token(model: Model, text: str, what: str) -> int:
-    """Find the one token of a text. what: names the text in messages. Raises AtlasError for a text of several tokens, or of none."""
+    """Find the token of a text of one token. what: names the text in messages. Raises AtlasError for a text of several tokens or none."""
     token_ids = model.tokenizer(text, add_special_tokens=False)["input_ids"]
     if len(token_ids) != 1:
         named = ", ".join(text_of(model, token_id) for token_id in token_ids)
-        raise AtlasError(f"{what} {shorten_json(text)} is {len(token_ids)} tokens ({named}); give one of a single token")
+        raise AtlasError(f"{what} {shorten_json(text)} is {len(token_ids)} tokens ({named}); give a text of a single token")
     return int(token_ids[0])
 
 
@@ -126,8 +126,8 @@ def roles(n: int, subject: range | None) -> list[str]:
 
 
 def read_subjects(world: ExperimentContext, prompts: Sequence[SubjectPrompt]) -> list[ReadPrompt]:
-    """Read the prompts; a prompt has a note if the model's answer is not the one given. Raises AtlasError if that is so for all of them."""
+    """Read the prompts; a prompt has a note if the model's answer is not the one given. Raises AtlasError if all prompts have a note."""
     read = [read_prompt(world, i, one.text, one.answer, one.subject, one.cluster) for i, one in enumerate(prompts)]
     if all(one.note for one in read):
-        raise AtlasError(f"of {len(read)} prompts none is answered as it says; prompt 0: {read[0].note}")
+        raise AtlasError(f"the model answers none of the {len(read)} prompts as given; prompt 0: {read[0].note}")
     return read

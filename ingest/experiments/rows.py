@@ -20,7 +20,7 @@ def of_prompt(rows: pa.Table, prompt_id: int) -> pa.Table:
 
 
 def experiment_row(model: Model, spec: Spec, plan: Plan) -> dict[str, Any]:
-    """Build an experiment's row as it begins. Its column settings holds the request and the planning measurements, both reproducible."""
+    """Build the row of an experiment that begins. Its column `settings` has the spec and the quantities measured in planning, which every run repeats."""
     return {
         "kind": spec.kind, "title": spec.title,
         "settings": json.dumps({**spec.settings_and_prompts(), "measured": dict(plan.measured)}),

@@ -16,11 +16,11 @@ from schema.interventions.reading import MOST_BYTES, shorten_json
 MOST_PROMPTS = 4096
 
 MOST_DEPTH = 8
-"""Deepest nesting of brackets, and most parts of a dotted key."""
+"""Maximum depth of nested brackets, and maximum number of parts of a dotted key."""
 
 STRINGS = re.compile("|".join((r'"""(?:\\.|[^\\])*?(?:"""|\Z)', r"'''.*?(?:'''|\Z)", r'"(?:\\.|[^"\\\n])*+"?', r"'[^'\n]*+'?", r"#[^\n]*+")), re.DOTALL)
 DOTTED = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{MOST_DEPTH}}}")
-"""Neither pattern takes quadratic time: an unclosed string is matched up to where it would end, and a dotted key is tried from the start of a word alone."""
+"""STRINGS and DOTTED never take quadratic time: an unclosed string is matched to where it would end, and a dotted key only from the start of a word."""
 
 
 @dataclass(frozen=True)
@@ -68,15 +68,15 @@ def read_file(path: Path) -> Spec:
 def of_toml(data: bytes) -> Spec:
     """Read a spec from TOML. Raises AtlasError for data that is too long or not TOML, and as `spec_of` does."""
     if len(data) > MOST_BYTES:
-        raise AtlasError(f"it has more than {MOST_BYTES:,} bytes, and no more are read")
+        raise AtlasError(f"it has more than {MOST_BYTES:,} bytes, the most that are read")
     try:
         text = data.decode()
         require_shallow(text)
         return spec_of(tomllib.loads(text))
     except UnicodeDecodeError as error:
-        raise AtlasError(f"it is to be TOML in UTF-8, and byte {error.start} is not") from None
+        raise AtlasError(f"it must be TOML in UTF-8, but byte {error.start} is not UTF-8") from None
     except ValueError as error:
-        raise AtlasError(f"it is no TOML: {error}") from None
+        raise AtlasError(f"it is not valid TOML: {error}") from None
 
 
 def require_shallow(text: str) -> None:
@@ -87,7 +87,7 @@ def require_shallow(text: str) -> None:
         depth += 1 if bracket in "[{" else -1
         deepest = max(deepest, depth)
     if deepest > MOST_DEPTH or DOTTED.search(bare):
-        raise AtlasError(f"it is nested deeper than {MOST_DEPTH}, and nothing that is asked is")
+        raise AtlasError(f"it is nested deeper than {MOST_DEPTH}, which no experiment needs")
 
 
 def spec_of(given: Mapping[str, Any]) -> Spec:
@@ -102,7 +102,7 @@ def spec_of(given: Mapping[str, Any]) -> Spec:
     prompts = kind.shipped[prompts]() if isinstance(prompts, str) and prompts in kind.shipped else prompts
     if not isinstance(prompts, list | tuple) or not prompts:
         named = "".join(f", or '{name}' for those that come with the atlas" for name in kind.shipped)
-        raise AtlasError(f"prompts is {shorten_json(prompts)}; it is a list of one prompt or more{named}")
+        raise AtlasError(f"prompts is {shorten_json(prompts)}; it must be a list of one prompt or more{named}")
     if len(prompts) > MOST_PROMPTS:
         raise AtlasError(f"{len(prompts):,} prompts were given; at most {MOST_PROMPTS:,} are read")
     settings = reading.read_fields(kind.settings, given.get("settings", {}), "settings")

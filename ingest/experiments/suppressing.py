@@ -63,14 +63,14 @@ def plan_arms(world: ExperimentContext, settings: "Settings", seed: int) -> list
 
 
 def values_of(world: ExperimentContext, settings: "Settings", what: str, words: Sequence[str]) -> list[ConceptValue]:
-    """Find the values that promote the words and whose coefficient takes the needed sign somewhere in the corpus: a ReLU's is never below 0.
+    """Find the values that promote the words and whose coefficient has the needed sign somewhere in the corpus: that of a ReLU is never below 0.
 
     what: names the words in messages. Raises AtlasError if there is no such value.
     """
     asked = {"words": ",".join(words), "n": settings.values, "least": settings.min_tokens, "corpus": settings.corpus}
     found = [ConceptValue(*row) for row in world.con.execute(VALUES, asked).fetchall()]
     if not found:
-        missing = f"no value that corpus {settings.corpus} can switch on has {settings.min_tokens} of {what} among its 30 tokens"
+        missing = f"no value that can be switched on by corpus {settings.corpus} has {settings.min_tokens} tokens of {what} among its 30"
         raise AtlasError(f"{missing}: give other words, or a smaller min_tokens")
     return found
 
@@ -101,7 +101,7 @@ def text_of(world: ExperimentContext, settings: "Settings") -> torch.Tensor:
     """Read the first tokens of the corpus `settings.text`, its documents joined by blank lines, [n_tokens]. Raises AtlasError for a corpus without text."""
     text = "\n\n".join(text for (text,) in world.con.execute(TEXTS, {"corpus": settings.text}).fetchall())
     if not text:
-        raise AtlasError(f"there is no text of corpus {settings.text} to read arms on")
+        raise AtlasError(f"corpus {settings.text} has no text on which to compute the loss of arms")
     _, found = Encoder(world.model.tokenizer).encode_start(text, settings.text_tokens)
     return torch.from_numpy(found.token_ids[: settings.text_tokens]).long()
 

@@ -1,4 +1,4 @@
-"""The one process that writes an atlas: its working folder, the store that it loads shards into, and when it publishes.
+"""The committer, the only process that writes an atlas: its working folder, the store into which it loads shards, and when it publishes.
 
 A store is an atlas file (below) or a lake (ingest/store/lake/store.py). The store of an atlas file:
 
@@ -50,7 +50,7 @@ def work_folder(target: Path) -> Path:
 
 
 class Store(Protocol):
-    """The destination of shards. con: a connection whose tables have the rows as the shards brought them, unmerged."""
+    """The destination of shards. con: a connection whose tables have the rows of the shards, not merged."""
 
     con: duckdb.DuckDBPyConnection
 
@@ -58,10 +58,10 @@ class Store(Protocol):
     def staging(self) -> Staging: ...
 
     def load(self, shard: Shard) -> None:
-        """Enter a shard and its manifest row in one transaction, once."""
+        """Insert a shard's rows and its manifest row in one transaction. Raises an error if the shard is loaded already."""
 
     def publish(self) -> None:
-        """Show readers all loaded rows, merged and sorted, all at once."""
+        """Make all loaded rows, merged and sorted, visible to readers at once."""
 
 
 @dataclass
@@ -85,7 +85,7 @@ class FileStore:
 
 @dataclass
 class Committer:
-    """The loader of shards into the store, which also publishes when it is time."""
+    """Loader of shards into a store. Publishes at intervals (PUBLISH_SHARE)."""
 
     store: Store
     published_at: float
@@ -124,24 +124,24 @@ def lock_work_folder(target: Path) -> Iterator[Path]:
         with suppress(FileExistsError):
             work.mkdir()
         if work.is_symlink() and work.exists():
-            raise AtlasError(f"{work}, the working folder of {target}, is a link; the working folder is emptied in the end, so remove the link first")
+            raise AtlasError(f"{work}, the working folder of {target}, is a symbolic link, and an ingest empties its working folder: remove the link first")
         try:
             lock = open_lock(work / "lock")
         except FileNotFoundError:
             if not work.is_symlink():
                 continue  # who held it has just removed the folder
-            raise AtlasError(f"{work} is a link to nothing where the working folder of {target} would be: remove it") from None
+            raise AtlasError(f"{work} is a symbolic link to nothing, in the place of the working folder of {target}: remove it") from None
         except NotADirectoryError as error:
-            raise AtlasError(f"{work} is a file where the working folder of {target} would be: move it away") from error
+            raise AtlasError(f"{work} is a file in the place of the working folder of {target}: move it away") from error
         except IsADirectoryError as error:
-            raise AtlasError(f"{work / 'lock'} is a folder where the file that locks {work} would be: remove it") from error
+            raise AtlasError(f"{work / 'lock'} is a folder in the place of the file that locks {work}: remove it") from error
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise Locked(f"{target} is being made by another process: {holder(lock)}. Wait for it, or stop it.") from error
             except OSError as error:
-                raise AtlasError(f"cannot lock {work}, without which two ingests at once would write into each other: {error.strerror}") from error
+                raise AtlasError(f"cannot lock {work}: {error.strerror}. Without a lock, two ingests at once could overwrite each other's files") from error
             if is_handle_at(lock.fileno(), work / "lock"):
                 require_locks(work / "lock")
                 check_own(work)
@@ -156,7 +156,7 @@ def lock_work_folder(target: Path) -> Iterator[Path]:
 
 
 def check_free(target: Path) -> None:
-    """Raise Locked, as `lock_work_folder`, if another process has locked the working folder."""
+    """Raise Locked if another process has locked the working folder, and AtlasError as `lock_work_folder` does."""
     work = work_folder(target)
     if (work / "lock").exists() or work.is_symlink() or work.is_file():
         with lock_work_folder(target):
@@ -164,10 +164,10 @@ def check_free(target: Path) -> None:
 
 
 def check_own(work: Path) -> None:
-    """Raise AtlasError if a working folder contains anything that is not the ingest's: the folder is removed in the end."""
+    """Raise AtlasError if a working folder contains anything that no ingest makes: the folder is removed when the ingest is done."""
     strange = sorted(path.name for path in work.iterdir() if not is_own(path))
     if strange:
-        raise AtlasError(f"{work} holds {', '.join(strange[:5])}, which is none of an ingest's, and is removed in the end: move it away")
+        raise AtlasError(f"{work} contains {', '.join(strange[:5])}, which no ingest makes: move it away, since the folder is removed in the end")
 
 
 def is_own(path: Path) -> bool:
@@ -178,12 +178,12 @@ def is_own(path: Path) -> bool:
 HOLDER = re.compile(r"PID [0-9]{1,20}")
 """Pattern of the content of a lock file."""
 
-NO_LOCK = "is none of an ingest's, and would be written over: move it away"
-"""Refusal of a file, a link or a pipe in the place of the lock file."""
+NO_LOCK = "is not the lock file of an ingest, and would be overwritten: move it away"
+"""Message for a file, a link or a pipe in the place of the lock file."""
 
 
 def open_lock(path: Path) -> TextIO:
-    """Open the lock file of a working folder, and create it if missing. Raises AtlasError for a link, a pipe or a hard link: the file is written to."""
+    """Open the lock file of a working folder, and create it if missing. Raises AtlasError for a link or a pipe, since the file is overwritten."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     except OSError as error:
@@ -203,13 +203,13 @@ def holder(lock: TextIO) -> str:
     said = lock.read(64)
     if not said:
         return "one that has just begun"
-    return said if HOLDER.fullmatch(said) else "one that does not say its number"
+    return said if HOLDER.fullmatch(said) else "one whose PID is unknown"
 
 
 def remove_work(work: Path) -> None:
-    """Remove a working folder that this process has locked, its lock last: until then no other process takes the folder, from then on one may.
+    """Remove a working folder that this process has locked; the lock file goes last, since another process may take the folder once it is gone.
 
-    Files that somebody has put there meanwhile stay, and the folder with them.
+    Files that are not an ingest's stay, and so does the folder that contains them.
     """
     remove_staged(staging_folder(work))
     for path in work.iterdir():
@@ -226,9 +226,9 @@ def staging_folder(work: Path) -> Path:
 
 
 def recover(store: Store) -> None:
-    """Load shards that were complete when the last run died, and remove those it had loaded but not yet removed.
+    """Load shards that were complete when the last run died, and remove shards that it had loaded but not yet removed.
 
-    A shard of an unknown run is removed, and so is a shard that must follow another which is lost: they are computed again, with their run or together.
+    A shard of an unknown run, or one that must be loaded after a lost shard, is removed without being loaded: the next run computes it again.
     """
     runs = {run_id for (run_id,) in store.con.execute("SELECT r.run_id FROM run AS r").fetchall()}
     for shard in sorted(store.staging.waiting_shards(), key=lambda shard: len(shard.after)):

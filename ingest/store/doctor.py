@@ -1,7 +1,7 @@
-"""Faults of an atlas, and their repair; those of the folder it is made in: ingest/store/doctor_work.py.
+"""Faults of an atlas, and their repair; faults of its working folder: ingest/store/doctor_work.py.
 
-The search changes nothing. A repair removes only files that ingest computes again, renames files that may be of worth, and never touches the files
-beside an atlas.
+The search changes nothing. A repair removes only left-overs and files that ingest computes again, renames files that may be of value, and never touches
+companion files, such as annotations.
 """
 
 import os
@@ -27,9 +27,9 @@ from schema.reading_back import read_in_subprocess
 
 @dataclass(frozen=True)
 class Finding:
-    """One fault: what is wrong and where, its remedy, and the function that does the repair, None if only a person can.
+    """One fault: what is wrong and where, its remedy, and the function that does the repair, or None if only a person can do it.
 
-    is_fault: False if no repair is needed, since the next ingest goes on by itself. removes: paths that the repair removes.
+    is_fault: False if no repair is needed, because the next ingest deals with it. removes: paths that the repair removes.
     """
 
     what: str
@@ -40,20 +40,20 @@ class Finding:
 
 
 def waiting_shards_finding(n: int) -> Finding:
-    """Report shards of a file or a lake that were computed but not loaded."""
-    return Finding(f"shards that wait to be loaded: {n}", "run the ingest again: it goes on with them", is_fault=False)
+    """Build the finding that n shards, of a file or a lake, were computed but not loaded."""
+    return Finding(f"shards that wait to be loaded: {n}", "run the ingest again: it loads them", is_fault=False)
 
 
 def findings(target: Path) -> Iterator[Finding]:
-    """Yield the faults of an atlas one at a time, since a repair may make the next unnecessary.
+    """Yield the faults of an atlas one at a time, since the repair of one may also repair the next.
 
-    Raises AtlasError if nothing has that name, or if the file is not an atlas.
+    Raises AtlasError if there is neither a file nor a working folder of that name, or if the file is not an atlas.
     """
     work = work_folder(target)
     if not target.exists() and not work.exists():
-        raise AtlasError(f"no atlas at {target}, and no working folder {work} of one that is being made")
+        raise AtlasError(f"there is no atlas at {target}, and no working folder {work} in which it is being made")
     if target.exists() and not work.exists() and not is_duckdb(target):
-        raise NotAnAtlas(f"{target} is not an atlas: it is no DuckDB file, and no folder {work} says that it was one. Nothing is done to it.")
+        raise NotAnAtlas(f"{target} is not an atlas: it is not a DuckDB file, and there is no folder {work}. It was left unchanged.")
     # or its name would pass for damage
     refuse_name(target)
     yield from snapshot_findings(target, work)
@@ -70,11 +70,11 @@ def fault(path: Path) -> str | None:
 
 def snapshot_findings(target: Path, work: Path) -> Iterator[Finding]:
     if has_log(target):
-        yield Finding(f"{log_of(target)}: somebody has written to the published atlas, which ingest never does", suggest_log_remedy(target))
+        yield Finding(f"{log_of(target)}: another program has written to the published atlas; ingest never leaves a log", suggest_log_remedy(target))
     elif target.exists():
         (found,) = read_in_subprocess([target])
         if found.faults:
-            again = "run the ingest again" if not (work / "atlas.duckdb").exists() else f"run the ingest again: it goes on from {work}"
+            again = "run the ingest again" if not (work / "atlas.duckdb").exists() else f"run the ingest again: it continues from {work}"
             what = f"{target} does not read back as it was written: {found.faults[0]}"
             yield Finding(what, f"rename it to {find_aside_path(target)}, then {again}", partial(rename, target, find_aside_path(target)))
             return
@@ -90,17 +90,17 @@ def companion_findings(target: Path) -> Iterator[Finding]:
     for kind in kinds():
         path = kind.path(target)
         if has_log(path):
-            yield Finding(f"{log_of(path)}: somebody has written to the {kind.name}, which `{kind.changed_by}` does not do so", suggest_log_remedy(path))
+            yield Finding(f"{log_of(path)}: another program has written to the {kind.name}; `{kind.changed_by}` leaves no log", suggest_log_remedy(path))
         elif path.exists() and (wrong := fault(path)):
             yield Finding(
-                f"{path} does not read back as it was written: {wrong}", f"{kind.name} are never touched: restore the file from a backup, or {kind.again}"
+                f"{path} does not read back as it was written: {wrong}", f"no repair changes {kind.name}: restore the file from a backup, or {kind.again}"
             )
         elif path.exists() and (wrong := attach_fault(path, kind)):
-            yield Finding(wrong, f"{kind.name} are never touched: nothing is wrong with the file itself")
+            yield Finding(wrong, f"no repair changes {kind.name}, and nothing is wrong with the file itself")
 
 
 def attach_fault(path: Path, kind: Companion) -> str | None:
-    """Explain why an undamaged file beside an atlas cannot be attached; None if it can."""
+    """Explain why an undamaged companion file cannot be attached; None if it can."""
     try:
         with closing(open_writer(":memory:")) as con:
             attach_file(con, path, kind)
@@ -117,13 +117,13 @@ def space_findings(target: Path) -> Iterator[Finding]:
 
 
 def left_name_findings(target: Path) -> Iterator[Finding]:
-    """Yield the folders of hard links to the snapshot that a reader made while it opened the snapshot, and left when it was killed."""
+    """Yield the folders of hard links that readers make while they open the snapshot, and that killed readers left."""
     for folder in left_names(target):
-        yield Finding(f"{folder} is left from a reader that was killed", "remove it", partial(remove_left, folder), removes=(str(folder),))
+        yield Finding(f"{folder} was left by a reader that was killed", "remove it", partial(remove_left, folder), removes=(str(folder),))
 
 
 def find_aside_path(path: Path) -> Path:
-    """Find a name for a file that is set aside: one that neither a file nor a file's log has yet."""
+    """Find a free name to which a file can be moved: neither the name nor the name of its log is taken."""
     names = (path.with_name(f"{path.name}.damaged{'' if i == 0 else i}") for i in range(1000))
     return next(name for name in names if not any(os.path.lexists(each) for each in (name, log_of(name))))
 

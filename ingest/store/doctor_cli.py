@@ -47,12 +47,12 @@ def doctor(target: Path, repair: bool, dry_run: bool, claim: bool) -> None:
         with lock_work_folder(target):
             n_left = report(chain(findings(target), work_findings(target)), repair, dry_run)
     if n_left:
-        raise AtlasError(f"{n_left} left to mend in {target}" + ("" if repair else "; --repair does what can be done"))
+        raise AtlasError(f"faults left in {target}: {n_left}" + ("" if repair else "; --repair repairs what can be repaired"))
     click.echo(f"{target}: nothing {'more ' if repair else ''}to mend")
 
 
 def report(found: "Iterable[Finding]", repair: bool, dry_run: bool) -> int:
-    """Print each finding, and repair it if `repair`. In a dry run, also print the files that a repair would remove. Return how many faults are left."""
+    """Print each finding, and repair it if `repair`. In a dry run, also print the files that repairs would remove. Return the number of faults left."""
     n_left = 0
     for finding in found:
         mend = finding.repair if repair else None

@@ -1,4 +1,4 @@
-"""Faults of the folder in which an atlas is made, and their repair; rules as in ingest/store/doctor.py."""
+"""Faults of an atlas's working folder, and their repair; the rules are those of ingest/store/doctor.py."""
 
 import re
 import shutil
@@ -24,7 +24,7 @@ from schema.plain import check_plain
 from schema.release import stored_tables
 
 BROKEN_LOG = re.compile(r"WAL.*byte position (\d+)")
-"""Pattern of DuckDB's message that names the byte at which a log stops making sense."""
+"""Pattern of DuckDB's message that names the byte from which a log is damaged."""
 
 
 def work_findings(target: Path) -> Iterator[Finding]:
@@ -58,14 +58,14 @@ def stray_findings(target: Path, folder: Path) -> Iterator[Finding]:
 
 
 def glob_without_links(folder: Path, pattern: str) -> list[Path]:
-    """List the paths in a folder that match the pattern, without those behind a link."""
+    """List the paths in a folder that match the pattern, without following symbolic links."""
     return sorted(path for path in folder.glob(pattern) if not folder.is_symlink() and not path.parent.is_symlink())
 
 
 def stray_finding(target: Path, path: Path) -> Finding:
     # beside the atlas, because ingest removes the working folder when it has done
     kept = find_aside_path(target.with_name(f"{target.name}.{path.name}"))
-    return Finding(f"{path} is none of the ingest's", f"move it to {kept}", partial(move, path, kept))
+    return Finding(f"{path} was not made by the ingest", f"move it to {kept}", partial(move, path, kept))
 
 
 def move(path: Path, to: Path) -> None:
@@ -89,14 +89,14 @@ def work_file_findings(target: Path, work: Path) -> Iterator[Finding]:
         return
     end, kept = int(place[1]), find_aside_path(target.with_name(f"{target.name}.working.wal"))
     yield Finding(
-        f"the log {log} is damaged from byte {end:,} on, as a loss of power does",
-        f"keep a copy of it as {kept} and cut it there: what was loaded up to there is kept, and the ingest computes the rest again",
+        f"the log {log} is damaged from byte {end:,} on, as after a loss of power",
+        f"copy it to {kept} and cut it at that byte: shards loaded before it are kept, and the ingest computes the rest again",
         partial(cut_log, log, end, kept),
     )
 
 
 def foreign_file_findings(target: Path, file: Path) -> Iterator[Finding]:
-    """Report a working file that is undamaged, but not of this atlas."""
+    """Report a working file that is undamaged, but does not belong to this atlas."""
     try:
         check_plain(file)
         with closing(make_interrupt_safe(open_unchanged(file))) as con:
@@ -108,11 +108,11 @@ def foreign_file_findings(target: Path, file: Path) -> Iterator[Finding]:
 def move_aside_finding(target: Path, file: Path, what: str) -> Finding:
     # beside the atlas, as a stray
     kept = find_aside_path(target.with_name(f"{target.name}.working"))
-    return Finding(what, f"move it to {kept}; the ingest goes on from the last snapshot", partial(rename, file, kept))
+    return Finding(what, f"move it to {kept}; the ingest continues from the last snapshot", partial(rename, file, kept))
 
 
 def width_of(target: Path, work: Path) -> int | None:
-    """Read d_model of the atlas that is being made; None if no file names it."""
+    """Read d_model of the atlas that is being made; None if it is in neither the working file nor the snapshot."""
     for file in (work / "atlas.duckdb", target):
         with suppress(AtlasError, duckdb.Error), open_untrusted(file) as con:
             if (SENT, "model") in stored_tables(con) and (d_model := read_d_model(con, f"{SENT}.main.model")):
@@ -143,12 +143,12 @@ def shard_fault(path: Path, d_model: int | None) -> str | None:
     except AtlasError:
         return "its files do not match its manifest"
     except duckdb.Error as error:
-        return f"its tables are not an atlas's: {str(error).splitlines()[0]}"
+        return f"its tables do not fit into an atlas: {str(error).splitlines()[0]}"
     return None
 
 
 def cut_log(log: Path, end: int, copy: Path) -> None:
-    """Cut a log after its first `end` bytes, which make sense, and keep the whole log as `copy`."""
+    """Copy the whole log to `copy`, and cut the log after its first `end` bytes, which are undamaged."""
     shutil.copyfile(log, copy)
     with log.open("r+b") as file:
         file.truncate(end)

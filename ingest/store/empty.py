@@ -1,4 +1,4 @@
-"""Tables, views and questions of a new file, copied from an empty atlas that a process builds once."""
+"""Tables, views and questions of a new file, copied from an empty atlas that each process builds once."""
 
 from contextlib import closing
 from pathlib import Path
@@ -19,7 +19,7 @@ BUILT: dict[tuple[str, int], bytes] = {}
 def lay_out(con: duckdb.DuckDBPyConnection, draft: Path, d_model: int) -> None:
     """Create every table, view and question in the current database, which is empty and whose file is `draft`.
 
-    Built statement by statement, they would take longer than the rows of a small atlas, and twice the space in the file.
+    They are copied from an empty atlas: creating them one by one would take longer than the rows of a small atlas, and twice the space in the file.
     """
     source = Path(f"{draft}.empty")
     source.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Load shards into the committer's file: data and manifest row in one transaction, each shard exactly once."""
+"""Loading of shards into the committer's file: rows and manifest row in one transaction, each shard exactly once."""
 
 import json
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from ingest.store.transaction import transaction
 from schema.errors import AtlasError
 
 SHARED = {"document": "document_id", "sequence": "sequence_id", "position": "position_id"}
-"""Tables that a sweep and a trace of one corpus both bring, with their keys: rows already there are left as they are."""
+"""Table → its key, for the tables that both a sweep and a trace of one corpus fill. Rows that such a table has already are left as they are."""
 
 
 def loaded_shards(con: duckdb.DuckDBPyConnection, run_id: int) -> set[int]:
@@ -21,8 +21,8 @@ def loaded_shards(con: duckdb.DuckDBPyConnection, run_id: int) -> set[int]:
 def load_shard(con: duckdb.DuckDBPyConnection, shard: Shard) -> None:
     """Insert a shard and its manifest row in one transaction.
 
-    Raises AtlasError if the files are damaged or hold other row counts than the manifest says, and duckdb's own
-    ConstraintException if the shard is loaded already; in each case nothing of it stays.
+    Raises AtlasError if the files are damaged or their row counts are not those of the manifest, and duckdb.ConstraintException if the shard is loaded
+    already; in each case nothing is inserted.
     """
     verify_shard(shard)
     with transaction(con):
@@ -35,7 +35,7 @@ def load_shard(con: duckdb.DuckDBPyConnection, shard: Shard) -> None:
 
 
 def insert(con: duckdb.DuckDBPyConnection, table: str, file: str, n_rows: int) -> None:
-    """INSERT one Parquet file by column name, and check that all of it arrived."""
+    """Insert the rows of one Parquet file. Raises AtlasError, before anything is inserted, if their number is not n_rows."""
     found = con.execute("SELECT count(*) FROM read_parquet(?)", [file]).fetchall()[0][0]
     if found != n_rows:
         raise AtlasError(f"{file} has {found} rows where the manifest says {n_rows}")
@@ -43,7 +43,7 @@ def insert(con: duckdb.DuckDBPyConnection, table: str, file: str, n_rows: int) -
 
 
 def insert_new(con: duckdb.DuckDBPyConnection, table: str, file: str) -> None:
-    """INSERT the rows of a Parquet file. If sweep and trace both bring the table (SHARED), only rows that are not there yet are inserted."""
+    """Insert the rows of a Parquet file by column name. If the table is in SHARED, only rows that it lacks are inserted."""
     # not NOT IN, which reads every id that is there: this looks only among those between the file's least and greatest
     known = f" ANTI JOIN {table} USING ({SHARED[table]})" if table in SHARED else ""
     con.execute(f"INSERT INTO {table} BY NAME SELECT * FROM read_parquet(?){known}", [file])

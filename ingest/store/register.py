@@ -1,4 +1,4 @@
-"""Rows that describe the origin of an atlas: its model and vocabulary, corpora and runs. Also the work that has been done already."""
+"""Rows that describe the origin of an atlas (its model and vocabulary, corpora and runs), and queries for work that has been done already."""
 
 import json
 import platform
@@ -42,7 +42,7 @@ def check_registered_model(con: duckdb.DuckDBPyConnection, model: Model) -> bool
 
 
 def register_model(con: duckdb.DuckDBPyConnection, model: Model) -> None:
-    """Enter the model and its vocabulary, or raise AtlasError if the atlas is of another model or number format."""
+    """Insert the model and its vocabulary if they are missing. Raises AtlasError if the atlas has another model or number format."""
     if check_registered_model(con, model):
         return
     row = {c: getattr(model, c) for c in MODEL_COLUMNS}
@@ -58,7 +58,7 @@ def register_model(con: duckdb.DuckDBPyConnection, model: Model) -> None:
 def forget_interrupted_runs(con: duckdb.DuckDBPyConnection) -> None:
     """Settle interrupted runs: finish a run whose shards are all loaded, and delete a run that has none.
 
-    Either would otherwise restrict a request for something else. If no run has a shard, corpora, vocabulary and model are deleted too.
+    Left as they are, such runs would block a request with other settings. If no run has a shard, corpora, vocabulary and model are deleted too.
     """
     with transaction(con):
         for (run_id,) in con.execute(COMPLETE).fetchall():
@@ -77,7 +77,7 @@ def find_corpus(con: duckdb.DuckDBPyConnection, name: str, split: str, source: d
 
 
 def register_corpus(con: duckdb.DuckDBPyConnection, corpus_id: int, name: str, split: str, source: dict, revision: str | None, seen: Survey) -> None:
-    """Enter a corpus. Raises AtlasError if its text has changed since a run over it began."""
+    """Insert a corpus if it is missing. Raises AtlasError if its text has changed since a run over it began."""
     found = con.execute("SELECT sha256, n_documents FROM corpus WHERE corpus_id = ?", [corpus_id]).fetchall()
     is_read = con.execute("SELECT count(*) FROM run WHERE corpus_id = ?", [corpus_id]).fetchall() != [(0,)]
     if found and not is_read:
@@ -85,8 +85,8 @@ def register_corpus(con: duckdb.DuckDBPyConnection, corpus_id: int, name: str, s
         found = []
     if found and found[0][0] != seen.sha256:
         raise AtlasError(
-            f"corpus {name!r} has changed: it was {found[0][1]} documents with sha256 {found[0][0][:12]}, and is {seen.n_documents} with {seen.sha256[:12]}. "
-            "Restore the text to go on, or ingest into a new file."
+            f"corpus {name!r} has changed: it had {found[0][1]} documents with sha256 {found[0][0][:12]}, and has {seen.n_documents} with {seen.sha256[:12]}. "
+            "Restore the old text, or ingest into a new file."
         )
     if not found:
         counts = {"sha256": seen.sha256, "n_documents": seen.n_documents, "n_positions": seen.n_positions}
@@ -96,7 +96,7 @@ def register_corpus(con: duckdb.DuckDBPyConnection, corpus_id: int, name: str, s
 def find_run(con: duckdb.DuckDBPyConnection, kind: str, corpus_id: int | None, settings: Mapping[str, object]) -> int | None:
     """Find the run_id of the run with these settings, finished or not; None if there is none.
 
-    The source of the model is recorded, but not compared: one atlas holds one model, whatever its name.
+    The model's name and revision are recorded but not compared, since one atlas holds one model.
     """
     wanted = comparable_settings(json.loads(json.dumps(settings)))
     found = con.execute("SELECT run_id, settings FROM run WHERE kind = ? AND corpus_id IS NOT DISTINCT FROM ?", [kind, corpus_id]).fetchall()
@@ -104,7 +104,7 @@ def find_run(con: duckdb.DuckDBPyConnection, kind: str, corpus_id: int | None, s
 
 
 def reads_of(con: duckdb.DuckDBPyConnection, tables: Sequence[str], corpus_id: int | None) -> dict[str, list[int]]:
-    """Map each table to the run_ids of the runs that brought rows of it; tables that no run filled are left out.
+    """Map each table to the run_ids of the runs that filled it; tables that no run filled are left out.
 
     corpus_id: count only runs over this corpus and runs of the model alone; None for all runs.
     """
@@ -138,7 +138,7 @@ def register_run(
 ) -> int:
     """Return the run_id of the run with these settings, finished or not; register a new run if there is none. computed_by: recorded with the versions.
 
-    Raises AtlasError if a run of this kind and corpus has other settings, and either may not be repeated with these or has not finished.
+    Raises AtlasError if a run of this kind over this corpus has other settings, and that run is unfinished or is_repeatable is False.
     """
     there = find_run(con, kind, corpus_id, settings)
     if there is not None:
@@ -164,10 +164,10 @@ UNSAID = {"skip_first": 0, "distinct": 0}
 
 
 def comparable_settings(settings: object) -> dict[str, object]:
-    """Reduce settings to those that tell one run from another, and add those that runs of older releases do not record.
+    """Reduce settings to those that distinguish runs, and add those that runs of older releases do not record.
 
-    The name and revision of the model are left out, since `check_registered_model` compares its weights, and so are the runs that a run reads from: later ones
-    do not make another run. The result is empty if a file has something other than settings there.
+    The model's name and revision are left out, since `check_registered_model` compares its weights. The runs that a run reads from are left out too: a run
+    stays the same if later runs are added to them. The result is empty if `settings` is not a mapping.
     """
     if not isinstance(settings, Mapping):
         return {}
@@ -192,7 +192,7 @@ def finish_run(con: duckdb.DuckDBPyConnection, run_id: int) -> None:
 
 @cache
 def versions() -> dict[str, str]:
-    """Read the versions of Python and of the packages that compute. A package that is not installed is left out, and requested when it is needed."""
+    """Read the versions of Python and of the packages that compute. A package that is not installed is left out."""
     found = {"python": platform.python_version()}
     for package in ("activation-atlas", "torch", "transformers", "duckdb", "numpy", "numba", "scipy", "umap-learn"):
         with suppress(PackageNotFoundError):

@@ -55,13 +55,13 @@ class Staging(Protocol):
     """The place where workers put shards for the committer to load. The object is sent to every worker, on any machine."""
 
     def write(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table], after: Sequence[Sequence[int]] = ()) -> Shard:
-        """Write a complete shard of some worker; whatever happens meanwhile, it is there whole or not at all."""
+        """Write a shard of a worker. Even if the process dies, the shard is there whole or not at all."""
 
     def waiting_shards(self) -> list[Shard]:
         """List the complete shards of all workers, in order."""
 
     def discard(self, shard: Shard) -> None:
-        """Discard a shard that was loaded, or is not needed: it waits no longer."""
+        """Remove a shard, which was loaded or is not needed, from the waiting shards."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Folder:
 
 
 def write_shard(folder: Path, run_id: int, shard_id: int, tables: Mapping[str, pa.Table], after: Sequence[Sequence[int]] = ()) -> Shard:
-    """Write a shard so that it is there whole or not at all: under a temporary name, with an fsync of every file, and then renamed."""
+    """Write a shard under a temporary name, fsync every file, and rename the folder, so that the shard is there whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
     final = folder / f"{run_id:03d}-{shard_id:05d}"
     draft = folder / f".{final.name}.{os.getpid()}"
@@ -117,7 +117,7 @@ def read_shard(path: Path) -> Shard:
 def shard_of(path: str, manifest: bytes) -> Shard:
     """Read a shard from the bytes of its manifest. Raises AtlasError if they are not what a worker writes.
 
-    The manifest may come from anybody, and the table names in it are used in SQL and in file names.
+    The manifest is checked because anybody may have written it, and its table names are used in SQL and in file names.
     """
     try:
         found = Shard(path, **json.loads(manifest))
@@ -145,18 +145,18 @@ def is_number(x: object, end: int = 2**63) -> bool:
 
 
 def damaged_shard_error(path: Path | str, what: str) -> AtlasError:
-    return AtlasError(f"shard {path} is damaged: {what}. `atlas doctor` removes it; the next run computes it again.")
+    return AtlasError(f"shard {path} is damaged: {what}. `atlas doctor --repair` removes it; the next run computes it again.")
 
 
 def discard(path: Path) -> None:
-    """Remove a shard's folder so that it is there whole or not at all: it is renamed first."""
+    """Remove a shard's folder, which is renamed first, so that the shard is there whole or not at all."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.old")
     path.rename(draft)
     remove(draft)
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a folder with what is in it."""
+    """Remove a file, or a folder with its contents."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -164,7 +164,7 @@ def remove(path: Path) -> None:
 
 
 def verify_shard(shard: Shard) -> None:
-    """Raise AtlasError if a shard's files are not those its manifest was written for."""
+    """Raise AtlasError if a shard's files are not those that its manifest describes."""
     path = Path(shard.path)
     found = {p.name for p in path.iterdir()}
     expected = {f"{name}.parquet" for name in shard.n_rows} | {"manifest.json"}
@@ -176,7 +176,7 @@ def staged_shards(folder: Path) -> list[Shard]:
     """List the complete shards of all workers that wait to be loaded, in order, and remove the drafts of dead workers."""
     for path in (folder, *folder.glob("*")):
         if path.is_symlink():
-            raise AtlasError(f"{path} is a link where the folder of a worker's shards would be: remove it")
+            raise AtlasError(f"{path} is a symbolic link in the place of a folder of shards: remove it")
     for draft in drafts(folder):
         remove(draft)
     return [read_shard(p) for p in sorted(folder.glob("*/[!.]*"))]

@@ -1,7 +1,7 @@
 """Publishing of a snapshot: a new file with every table merged and sorted, checked by a full scan, and put in place by one rename.
 
-The committer's file only ever grows: it contains triggers and statistics as the shards brought them. A snapshot is written
-afresh from that file, so it is compact, sorted for its queries, and has no write-ahead log; readers of the old snapshot are not disturbed.
+The committer's file only ever grows, and its triggers and statistics are not merged. A snapshot is written afresh from that file, so it is compact, sorted
+for its queries, and has no write-ahead log; readers of the old snapshot are not disturbed.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from schema.tables import metadata
 
 
 class Sums(NamedTuple):
-    """Checksums of the rows of a table: by our hashes, which last, and by DuckDB's, which are faster to check but only by the same version."""
+    """Checksums of a table's rows. digest: of our own hashes, which never change. hashes: of DuckDB's, which are faster but differ between its versions."""
 
     digest: Digest
     hashes: int
@@ -60,7 +60,7 @@ def put_in_place(con: duckdb.DuckDBPyConnection, draft: Path, target: Path, sums
 
 
 def add_up(con: duckdb.DuckDBPyConnection, places: Mapping[str, str]) -> dict[str, Sums]:
-    """Compute the checksums of the rows that each table should have: table → sums. places: table → the place to read these rows from.
+    """Compute the checksums of the rows that each table should have: table → sums. places: table → the place from which to read these rows.
 
     Must not run while other tables are filled: a reader of a file keeps DuckDB from reusing its blocks.
     """
@@ -90,7 +90,7 @@ def sum_hashes(con: duckdb.DuckDBPyConnection, place: str) -> int:
 
 
 def fill_snapshot(con: duckdb.DuckDBPyConnection, source: str) -> dict[str, str]:
-    """Fill every table of the current database, sorted, from the database `source`; return table → the place to read from which rows it should have."""
+    """Fill every table of the current database, sorted, from the database `source`; return table → the place of the rows that it should have."""
     places = {}
     for table in metadata(1).tables.values():
         if table.name == STORED:
@@ -115,7 +115,7 @@ def columns_of(con: duckdb.DuckDBPyConnection, place: str) -> list[str]:
 
 
 def check_snapshot(con: duckdb.DuckDBPyConnection, draft: Path, sums: Mapping[str, Sums]) -> None:
-    """Read every value of the new file back. Raises AtlasError if a log is left, or a table is missing, cannot be read or does not match `sums`."""
+    """Read back every value of the new file. Raises AtlasError if a log is left, or a table is missing, cannot be read or does not match `sums`."""
     if Path(f"{draft}.wal").exists():
         raise AtlasError(f"{draft} still has a write-ahead log after its checkpoint; it was not published")
     con.execute(f"ATTACH '{escape_quotes(draft)}' AS check_snapshot (READ_ONLY)")
@@ -126,7 +126,7 @@ def check_snapshot(con: duckdb.DuckDBPyConnection, draft: Path, sums: Mapping[st
         for (name,) in names:
             found = sum_hashes(con, f"check_snapshot.main.{name}")
             if name in sums and found != sums[name].hashes:
-                raise AtlasError(f"the new snapshot {draft} holds other rows of {name} than were written to it, and was not published")
+                raise AtlasError(f"the new snapshot {draft} contains other rows of {name} than were written to it, and was not published")
     except duckdb.Error as error:
         raise AtlasError(f"the new snapshot {draft} does not read back and was not published: {str(error).splitlines()[0]}") from error
     finally:

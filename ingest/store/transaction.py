@@ -1,4 +1,4 @@
-"""Transactions, in a file or in a lake."""
+"""Transactions in a database file or a lake."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

@@ -1,4 +1,4 @@
-"""The committer's file: how it is opened, checked to be of the right atlas, and removed if it came to nothing."""
+"""The committer's file: how it is opened, how it is checked to belong to an atlas, and how it is removed if it contains nothing."""
 
 import shutil
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from schema.table_digests import STORED
 
 
 def open_work_file(target: Path, work: Path, d_model: int) -> duckdb.DuckDBPyConnection:
-    """Open the committer's file: the one a stopped run left, else a copy of the published atlas, else a new one."""
+    """Open the committer's file: the file that a stopped run left, else a copy of the published atlas, else a new file."""
     file = work / "atlas.duckdb"
     if not target.exists() and holds_nothing(work):
         discard_database(file)
@@ -65,14 +65,14 @@ def close_on_failure(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 
 def check_belongs(con: duckdb.DuckDBPyConnection, file: Path, target: Path) -> None:
-    """Raise NotAnAtlas if the open file is not the committer's file of the atlas at `target`, and would publish fewer shards than are there."""
+    """Raise NotAnAtlas if the open file lacks shards of the atlas at `target`, and so cannot be the committer's file of that atlas."""
     check_version(con, file)
     if not target.exists():
         return
     with closing(make_interrupt_safe(defer_interrupts(lambda: open_reader(target)))) as published:
         missing = loaded_shard_keys(published) - loaded_shard_keys(con)
     if missing:
-        raise NotAnAtlas(f"{file} is not what {target} was made from: {len(missing)} of its shards are not in it")
+        raise NotAnAtlas(f"{file} is not the file from which {target} was made: it lacks {len(missing)} of the shards of {target}")
 
 
 def loaded_shard_keys(con: duckdb.DuckDBPyConnection) -> set[tuple[str, int, int]]:
@@ -81,7 +81,7 @@ def loaded_shard_keys(con: duckdb.DuckDBPyConnection) -> set[tuple[str, int, int
 
 
 def holds_nothing(work: Path) -> bool:
-    """Tell whether the committer's file has no shard, and none waits to be loaded; the model and runs recorded in the file then restrict nobody."""
+    """Tell whether the committer's file has no shard, and no shard waits to be loaded; the file's model and runs then need not be kept."""
     file = work / "atlas.duckdb"
     if any(staging_folder(work).glob("*/[!.]*")):
         return False
@@ -101,6 +101,6 @@ def discard_database(file: Path) -> None:
 
 
 def remove_unused_work(target: Path, work: Path) -> None:
-    """Remove the working folder of an ingest that came to nothing, so that its name is free. A folder with a text from standard input stays."""
+    """Remove the working folder of an ingest that stored nothing, so that nothing is left of it. A folder with a text from standard input stays."""
     if (is_lake(target) or not target.exists()) and holds_nothing(work) and not (work / SPOOL_NAME).exists():
         remove_work(work)

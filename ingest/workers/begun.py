@@ -1,6 +1,6 @@
-"""Checkpoint of an unfinished shard, written every minute: after a process is killed, the next one goes on with the next batch, and gets the same bits.
+"""Checkpoint of an unfinished shard, written every minute. If a process is killed, the next process continues with the next batch, and gets the same bits.
 
-WORK/begun    a signature, 64 digits; a line of JSON, in which each array is its place in the bytes that follow; the bytes of all arrays
+WORK/begun    a signature of 64 digits; a line of JSON, which gives each array as its place in the bytes that follow; the bytes of all arrays
 
 In a shared folder, other users may write a file of that name with numbers of their own. So the file is signed with a secret of this user.
 """
@@ -27,10 +27,10 @@ from schema.durable import fsync, put_in_place
 from schema.open.definitions import cache_folder
 
 EVERY = 60.0
-"""Seconds of work that an interruption may cost."""
+"""Seconds of work between two checkpoints, which an interruption may lose."""
 
 SHARE = 20
-"""Multiple of the last writing time that must pass before the file is written again."""
+"""Multiple of the duration of the last writing that must pass before the file is written again."""
 
 OURS = "ingest.recorders."
 """Package of the classes whose instances a state may hold: named tuples and data classes."""
@@ -92,7 +92,7 @@ N_SECRET, N_DIGITS, BLOCK = 32, 64, 2**20
 
 
 def open_own(path: Path) -> BinaryIO:
-    """Open a file of this user's. Raises OSError for a link, a pipe, a device and another user's file."""
+    """Open a file that this user owns. Raises OSError for a link, a pipe, a device and another user's file."""
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
     told = os.fstat(file.fileno())
     if not stat.S_ISREG(told.st_mode) or told.st_uid != os.getuid():
@@ -102,7 +102,7 @@ def open_own(path: Path) -> BinaryIO:
 
 
 def read_signed_file(path: Path) -> bytes:
-    """Read the content behind a file's signature. Raises OSError if the signature is not this user's, before more than a block of the file is in memory."""
+    """Read the content after a file's signature. Raises OSError if the signature is not this user's; until it is checked, at most a block is in memory."""
     with open_own(path) as file:
         if os.fstat(file.fileno()).st_size > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
             raise OSError(f"{path} is larger than the memory")
@@ -143,7 +143,7 @@ def secret() -> bytes:
 
 
 def freeze(value: Any, arrays: list[np.ndarray]) -> Any:
-    """Convert a state to JSON, and append its arrays to `arrays` as bytes. Raises TypeError for a type without a JSON form: nothing is left out."""
+    """Convert a state to JSON, and append its arrays to `arrays` as bytes. Raises TypeError for a type that has no JSON form here."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.integer):
@@ -176,7 +176,7 @@ def append(of_bytes: np.ndarray, arrays: list[np.ndarray]) -> tuple[int, int]:
 
 
 def thaw(tree: Any, data: np.ndarray) -> Any:
-    """Rebuild the state that `freeze` converted to this JSON. Raises TypeError for a class that is none of the recorders'."""
+    """Rebuild the state that `freeze` converted to this JSON. Raises TypeError for a class that is not one of the recorders'."""
     match tree:
         case {"array": dtype, "shape": shape, "at": [start, end]}:
             return data[start:end].view(dtype).reshape(shape).copy()

@@ -1,4 +1,4 @@
-"""Refusal of numbers that are not finite: none is ever stored."""
+"""Refusal of NaN and infinite numbers, which are never stored."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -7,7 +7,7 @@ from schema.errors import AtlasError
 
 
 class NotFinite(AtlasError):
-    """A NaN or an infinity among what a model computed."""
+    """A NaN or an infinity among the numbers that a model computed."""
 
 
 def require_finite(name: str, table: pa.Table) -> None:

@@ -1,4 +1,4 @@
-"""Memory of freed arrays. The C library keeps it, scattered between blocks still in use, for later arrays that may not fit."""
+"""Return of freed memory to the system. Otherwise the C library keeps it in gaps between blocks still in use, into which later arrays may not fit."""
 
 import ctypes
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ LARGEST = 1 << 25
 
 
 def set_mmap_threshold(size: int) -> None:
-    """Have arrays of at least `size` bytes mapped one by one, and unmapped once they are freed. A threshold that has been set no longer grows by itself."""
+    """Make the C library map each array of at least `size` bytes by itself, and unmap it when it is freed. glibc then stops raising the threshold itself."""
     with suppress(AttributeError, OSError):
         library = ctypes.CDLL(None)
         library.mallopt(MMAP_THRESHOLD, size)
@@ -22,7 +22,7 @@ def set_mmap_threshold(size: int) -> None:
 
 @contextmanager
 def apply_mmap_threshold(size: int) -> Iterator[None]:
-    """Apply `set_mmap_threshold` while the block runs. Afterwards no array below 32 MB is mapped, as after an hour of work without this function."""
+    """Apply `set_mmap_threshold` while the block runs. Afterwards the threshold is LARGEST, to which it grows without this function during an hour of work."""
     set_mmap_threshold(size)
     try:
         yield

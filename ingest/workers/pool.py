@@ -26,7 +26,7 @@ class Job:
 
     The shards are loaded in the order of `keys`. A job that was interrupted is made again, without the shards that are already loaded.
 
-    run_ids: all runs that are computed together, of which this job may lack some; the states that their shards share are kept.
+    run_ids: all runs that are computed together, even those without a shard in this job; the worker keeps the states that their shards share.
     """
 
     keys: tuple[Key, ...]
@@ -51,7 +51,7 @@ def compute_single_shard(function: Callable[..., Tables], of: int, worker: Worke
 
 
 def write_shards(staging: Staging, worker: int, tables: Mapping[Key, Tables]) -> Iterator[Shard]:
-    """Write the shards of a job and yield each, on disk, in order. Raises AtlasError for numbers that are not finite."""
+    """Write the shards of a job, and yield each in order once it is on disk. Raises NotFinite, before any is written, for numbers that are not finite."""
     for of_shard in tables.values():
         for name, table in of_shard.items():
             with explain_not_finite():
@@ -62,11 +62,13 @@ def write_shards(staging: Staging, worker: int, tables: Mapping[Key, Tables]) ->
 
 @contextmanager
 def explain_not_finite() -> Iterator[None]:
-    """Add advice to a NotFinite that the block raises, whatever dtype the numbers were computed in."""
+    """Add advice to a NotFinite that the block raises; it covers every dtype in which the numbers may have been computed."""
     try:
         yield
     except NotFinite as error:
-        raise NotFinite(f"{error}. Of float16, which holds none above 65,504, --dtype bfloat16 or float32 helps; else look at the model's weights") from error
+        raise NotFinite(
+            f"{error}. If they were computed in float16, whose largest number is 65,504, use --dtype bfloat16 or float32; else check the model's weights"
+        ) from error
 
 
 class Pool(Protocol):
@@ -85,7 +87,7 @@ class Pool(Protocol):
 class LocalPool:
     """A pool that computes one job after the other in this process. ahead: whether a thread computes the next job while a shard is written and loaded.
 
-    Computing ahead pays off on a GPU. On CPUs the forward pass loses as much as is gained, and an interruption would wait for a batch.
+    Computing ahead pays off on a GPU. On CPUs it slows the forward pass by as much as it saves, and an interruption would wait for a batch.
     """
 
     def __init__(self, worker: Worker, staging: Staging, ahead: bool) -> None:
@@ -99,7 +101,7 @@ class LocalPool:
                 yield from write_shards(self.staging, 0, tables)
 
     def computed_ahead(self, jobs: Iterable[Job], advance: Advance) -> Generator[dict[Key, Tables]]:
-        """Yield each job's tables while a thread computes those of the next job; the caller's thread makes the jobs. Closing stops it at the next progress."""
+        """Yield each job's tables while a thread computes the next job's. Jobs are made in the caller's thread; closing stops the work at the next progress."""
         closed = Event()
 
         def go_on(run_id: int, n: float) -> None:

@@ -25,7 +25,7 @@ from ingest.workers.worker import Advance, Worker
 from schema.errors import AtlasError
 
 POLL = 0.5
-"""Seconds between looks at what the workers have done."""
+"""Seconds between two checks for finished jobs."""
 
 RESTARTS = 100
 """Limit on the restarts of one worker: if it dies more often, the cause is the machine or the model."""
@@ -34,11 +34,11 @@ ANSWER = 0.2
 """Seconds that the workers have to report their progress."""
 
 SILENT = 30.0
-"""Seconds without a report after which a worker is no longer counted on."""
+"""Seconds without a progress report after which a worker counts as silent."""
 
 
 class RemoteWorker:
-    """Code that runs in an actor: a worker, and its progress, which can be queried while it computes."""
+    """Code that runs in a Ray actor: a worker, and its progress, which can be queried while the worker computes."""
 
     def __init__(self, request: Request, staging: Staging, number: int, n_threads: int) -> None:
         self.worker = Worker(load_model(request.model, revision=request.revision, dtype=request.dtype, device=request.device))
@@ -54,7 +54,7 @@ class RemoteWorker:
         self.done[run_id] = self.done.get(run_id, 0.0) + n
 
     def progress(self) -> dict[int, float]:
-        """Report the work that this worker has done of each run."""
+        """Report how much work this worker has done on each run."""
         return dict(self.done)
 
     def pid(self) -> int:
@@ -62,7 +62,7 @@ class RemoteWorker:
 
 
 def threads_each(n_workers: int) -> int:
-    """Divide this machine's processors among the workers, one at least for each."""
+    """Divide this machine's processors among the workers, at least one for each."""
     return max(1, (os.cpu_count() or 1) // n_workers)
 
 
@@ -76,7 +76,7 @@ class Call:
 
 
 class RayPool:
-    """A pool of `n_workers` actors in the cluster at `address`; if that is None, in a cluster of this machine alone.
+    """A pool of `n_workers` actors in the cluster at `address`; if `address` is None, in a cluster of this machine alone.
 
     staging: the place to which all actors write their shards.
     """
@@ -156,7 +156,7 @@ class RayPool:
         return [number for number in range(len(self.workers)) if number not in busy]
 
     def slowest(self, left: set[tuple[Key, ...]]) -> Job | None:
-        """Choose the job that was given out first among those in `left` that at most one worker computes, silent workers not counted; None if there is none."""
+        """Choose a job to give out again: the oldest job in `left` that at most one worker computes, not counting silent workers; None if there is none."""
         given = [call for call in self.calls.values() if call.job.keys in left]
         computed = Counter(call.job.keys for call in given if time.monotonic() - self.heard.get(call.worker, -math.inf) < SILENT)
         alone = [call for call in given if computed[call.job.keys] <= 1]

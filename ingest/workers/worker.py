@@ -9,7 +9,7 @@ from ingest.model.models import Model
 from ingest.workers.begun import ShardCheckpoint
 
 Tables = dict[str, pa.Table]
-"""Name of a table → the rows of it that a shard holds."""
+"""Name of a table → the rows that a shard has for this table."""
 
 Progress = Callable[[float], None]
 """Function that is called with the work just done, in the units of the run's progress bar."""
@@ -39,7 +39,7 @@ class Worker:
 
 
 def report_shares(compute: Callable[[Progress], T], progress: Progress, cost: float) -> T:
-    """Run a computation that reports each share of itself that it has done. Pass each share of `cost` to `progress`, and at the end the rest of `cost`."""
+    """Run a computation that reports each share of its work once it is done. Pass each share of `cost` to `progress`, and at the end the rest of `cost`."""
     done = 0.0
 
     def report(share: float) -> None:

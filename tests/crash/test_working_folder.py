@@ -50,13 +50,13 @@ def test_a_worker_or_all_of_them_that_are_files_are_set_aside(tiny: Tiny, expect
         path = work_folder(target) / place
         shutil.rmtree(path)
         path.write_bytes(b"")
-        assert "is none of the ingest's" in repaired(target)
+        assert "was not made by the ingest" in repaired(target)
         assert sums(run(tiny.request(target))) == expected
         shutil.rmtree(target.parent)
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"), [("file", "is a file where the working folder"), ("link", "is a link to nothing"), ("lock", "is a folder where the file that locks")]
+    ("damage", "said"), [("file", "is a file in the place of the"), ("link", "is a symbolic link to nothing"), ("lock", "is a folder in the place of the file")]
 )
 def test_what_is_in_the_place_of_the_working_folder_or_its_lock_is_said(tiny: Tiny, tmp_path: Path, damage: str, said: str) -> None:
     target, work = tmp_path / "a.duckdb", tmp_path / "a.duckdb.work"
@@ -80,11 +80,11 @@ def test_what_somebody_keeps_in_the_place_of_the_working_folder_stays(tiny: Tiny
     (mine / "thesis.txt").write_text("x")
     work = tmp_path / "a.duckdb.work"
     work.symlink_to(mine)
-    with pytest.raises(AtlasError, match="the working folder of .* is a link"):
+    with pytest.raises(AtlasError, match="the working folder of .* is a symbolic link"):
         run(tiny.request(tmp_path / "a.duckdb"))
     work.unlink()
     mine.rename(work)
-    with pytest.raises(AtlasError, match=r"a\.duckdb\.work holds sub, thesis\.txt, which is none of an ingest's"):
+    with pytest.raises(AtlasError, match=r"a\.duckdb\.work contains sub, thesis\.txt, which no ingest makes"):
         run(tiny.request(tmp_path / "a.duckdb"))
     assert sorted(p.name for p in work.iterdir()) == ["lock", "sub", "thesis.txt"]
 
@@ -101,9 +101,9 @@ def test_a_link_among_the_shards_leads_nobody_astray(tiny: Tiny, expected: dict,
     if path.exists():
         shutil.rmtree(path)
     path.symlink_to(mine)
-    with pytest.raises(AtlasError, match="is a link where the folder of a worker's shards would be"):
+    with pytest.raises(AtlasError, match="is a symbolic link in the place of a folder of shards"):
         run(tiny.request(target))
-    assert "is none of the ingest's" in repaired(target)
+    assert "was not made by the ingest" in repaired(target)
     assert sums(run(tiny.request(target))) == expected
     assert sorted(p.relative_to(mine).as_posix() for p in mine.rglob("*")) == [".git", "worker-0", "worker-0/.git"]
 
@@ -143,7 +143,7 @@ def test_a_shard_of_the_right_digest_and_wrong_tables_is_computed_again(tiny: Ti
         write_shard(shard.parent, manifest["run_id"], manifest["shard_id"], tables)
     with pytest.raises(AtlasError, match="atlas doctor"):
         run(tiny.request(target))
-    assert ("its tables are not an atlas's" if is_named else "its files do not match its manifest") in repaired(target)
+    assert ("its tables do not fit into an atlas" if is_named else "its files do not match its manifest") in repaired(target)
     assert sums(run(tiny.request(target))) == expected
 
 
@@ -172,7 +172,7 @@ def test_a_shard_that_waits_is_said_and_is_no_fault(interrupted: Callable[[str],
     target = interrupted("shard")
     for options, ending in (((), "nothing to mend"), (("--repair",), "nothing more to mend")):
         said: Result = ask_doctor(target, *options)
-        assert said.output == f"shards that wait to be loaded: 1\n    to do: run the ingest again: it goes on with them\n{target}: {ending}\n"
+        assert said.output == f"shards that wait to be loaded: 1\n    to do: run the ingest again: it loads them\n{target}: {ending}\n"
         assert said.exit_code == 0
     assert staged(target).exists()
 
@@ -213,6 +213,6 @@ def test_a_lock_that_is_none_is_refused_and_what_it_leads_to_is_as_it_was(tmp_pa
         with lock.open("wb") as file:
             file.truncate(2**30)
     before = mine.read_bytes() if mine.exists() else None
-    with pytest.raises(AtlasError, match="would be written over"), lock_work_folder(target):
+    with pytest.raises(AtlasError, match="would be overwritten"), lock_work_folder(target):
         pass
     assert (mine.read_bytes() if mine.exists() else None) == before

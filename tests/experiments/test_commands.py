@@ -78,9 +78,9 @@ def test_the_command_of_each_kind_tells_what_its_file_would_cost(world: World, t
     ("arguments", "code", "message"),
     [
         (("tracing",), 2, "no prompt was given: give one, or --facts"),
-        (("tracing", "a b", "--facts"), 2, "prompts and --facts were given: one of both"),
+        (("tracing", "a b", "--facts"), 2, "prompts and --facts were given: give only one of them"),
         (("saliency",), 2, "no prompt was given"),
-        (("tracing", "a", "b", "--subject", "a"), 2, "2 prompts were given, and --subject 1 times: give one for each"),
+        (("tracing", "a", "b", "--subject", "a"), 2, "2 prompts were given, and --subject 1 times: give it once for each prompt"),
         (("tracing", "a"), 2, "--subject is missing: part of the text, where it comes first; give one for each prompt"),
         (("patching", "a"), 2, "--corrupted is missing: the other, of as many tokens; give one for each prompt"),
         (("run", "nothing.toml"), 2, "'nothing.toml' does not exist"),
@@ -100,5 +100,5 @@ def test_what_no_file_says_is_not_exported(world: World) -> None:
         weights = a.sql("SELECT weights_sha256 FROM model").item()
     row = experiment("live", "by hand", weights_sha256=weights)
     save(world.atlas, arrow(tables(row, [prompt(0, "The", [(1, 0, 3, "last")])], **with_arms([BASE]))))
-    with pytest.raises(atlas.AtlasError, match="experiment 0 is of kind live and was kept by hand: no file says it whole"):
+    with pytest.raises(atlas.AtlasError, match="experiment 0 is of kind live and was saved by hand, so that no file can be written that repeats it"):
         spec_in(world.atlas, 0)

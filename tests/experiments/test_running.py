@@ -147,7 +147,7 @@ def test_two_that_compute_the_same_experiment_say_so(world: World, loaded: Loade
 
 
 @pytest.mark.first_cases(1)
-@pytest.mark.parametrize(("failing", "said", "left"), [(0, "nothing is kept", []), (1, "the same command goes on there", ["running"])])
+@pytest.mark.parametrize(("failing", "said", "left"), [(0, "nothing is kept", []), (1, "the same command continues after them", ["running"])])
 def test_a_part_that_fails_says_what_is_kept(world: World, loaded: Loaded, failing: int, said: str, left: list[str]) -> None:
     """Nothing that never came to a part is left as if it ran."""
     spec = spec_of(specs(world)["knockout"])
@@ -211,7 +211,7 @@ def test_why_a_first_part_failed_is_said_also_where_nothing_can_be_removed(world
         raise Locked("in use")
 
     monkeypatch.setattr(store, "remove_if_bare", refuse)
-    with pytest.raises(AtlasError, match=r"RuntimeError: no room\); experiment 0 has begun, and whether a part of it is kept cannot be said \(in use\)$"):
+    with pytest.raises(AtlasError, match=r"RuntimeError: no room\); experiment 0 has begun, and it is unknown whether a part of it is kept \(in use\)$"):
         carry_out(loaded, spec, replace(plan, parts=[replace(plan.parts[0], compute=fail), *plan.parts[1:]]), ignore_progress)
 
 
@@ -250,7 +250,7 @@ def test_the_cost_that_is_told_is_what_is_read(world: World, loaded: Loaded, kin
         return
     assert (sum(read), sum(in_layers) / model.n_layers) == (cost.n_forwards, pytest.approx(cost.n_tokens))
     said = report(plan, model)
-    assert said.startswith(f"2 parts, {cost.n_forwards:,} forward passes over ") and said.endswith("minutes, from forward passes measured here")
+    assert said.startswith(f"2 parts, {cost.n_forwards:,} forward passes, the work of ") and said.endswith("minutes, from forward passes measured here")
 
 
 @pytest.mark.thorough
@@ -352,7 +352,7 @@ def test_a_prompt_that_is_answered_otherwise_is_kept_with_what_the_model_says(wo
     asked["prompts"][1]["answer"] = "of"
     ran = run_experiment(loaded, spec_of(asked))
     assert list(ran.notes) == ["prompt 1"]
-    assert ran.notes["prompt 1"].startswith('the model does not answer "of": it goes on with "')
+    assert ran.notes["prompt 1"].startswith('the model does not answer "of": it continues with "')
     with atlas.open(world.atlas) as a:
         assert a.sql("SELECT part, name, note FROM experiments.part ORDER BY part").rows() == [(0, "prompt 0", None), (1, "prompt 1", ran.notes["prompt 1"])]
         assert a.sql("SELECT DISTINCT prompt_id FROM experiments.effect").rows() == [(0,)]
@@ -366,25 +366,25 @@ def test_noise_at_index_0_is_noted(world: World, loaded: Loaded) -> None:
     top = int(loaded.model.hf(torch.tensor([world.tiny.tokenizer(text, add_special_tokens=False)["input_ids"]])).logits[0, -1].argmax())
     prompts = [{"text": text, "subject": "The", "answer": world.tiny.tokenizer.decode([top])}]
     ran = run_experiment(loaded, spec_of({"kind": "tracing", "title": "0", "settings": {"draws": 1, "every": 3}, "prompts": prompts}))
-    assert ran.notes == {"prompt 0": "the noise hits index 0, where many models keep a state that no single one restores"}
+    assert ran.notes == {"prompt 0": "the noise covers index 0, where many models keep a state that no single restored state brings back"}
 
 
 @pytest.mark.parametrize(
     ("kind", "changes", "message"),
     [
-        ("tracing", {"answer": None}, r'prompt 0: it has no answer; the model goes on with ".+" \(\d\.\d\d\), .+: name one'),
-        ("tracing", {"answer": "of"}, r'of 1 prompts none is answered as it says; prompt 0: the model does not answer "of": it goes on with "'),
-        ("tracing", {"subject": "cat"}, 'prompt 0: its text does not hold the subject "cat": "The people of the union of the world is"'),
+        ("tracing", {"answer": None}, r'prompt 0: it has no answer; the model continues with ".+" \(\d\.\d\d\), .+: give one'),
+        ("tracing", {"answer": "of"}, r'the model answers none of the 1 prompts as given; prompt 0: the model does not answer "of": it continues with "'),
+        ("tracing", {"subject": "cat"}, 'prompt 0: its text does not contain the subject "cat": "The people of the union of the world is"'),
         ("tracing", {"text": "", "subject": ""}, "prompt 0: the prompt is empty: give it some text"),
-        ("knockout", {"subject": "world is"}, "prompt 0: the subject is positions .*; knockout takes one before the last position, "),
-        ("patching", {"answer": "the people"}, r'prompt 0: the answer "the people" is \d+ tokens \(.*\); give one of a single token'),
-        ("patching", {"foil": None}, "prompt 0: it has no answer; the model goes on with "),
+        ("knockout", {"subject": "world is"}, "prompt 0: the subject is positions .*; knockout needs one that ends before the last position, "),
+        ("patching", {"answer": "the people"}, r'prompt 0: the answer "the people" is \d+ tokens \(.*\); give a text of a single token'),
+        ("patching", {"foil": None}, "prompt 0: it has no answer; the model continues with "),
         (
             "patching",
             {"corrupted": "The world"},
-            r"prompt 0: its texts have \d+ and \d+ tokens; patching puts in position for position, so give two of equal length",
+            r"prompt 0: its texts have \d+ and \d+ tokens; patching replaces states position by position: give equal lengths",
         ),
-        ("saliency", {"answer": None}, "prompt 0: it has no answer; the model goes on with "),
+        ("saliency", {"answer": None}, "prompt 0: it has no answer; the model continues with "),
     ],
 )
 def test_what_cannot_be_asked_of_this_model_is_refused_before_anything_is_kept(
@@ -409,7 +409,7 @@ def test_a_kind_of_another_distribution_is_listed_run_and_kept(world: World, loa
         ran = run_experiment(loaded, spec_of(specs(world)["saliency"] | {"kind": "resalience"}))
     with installed(tmp_path / "again", {"activation_atlas.experiment_kinds": {"again": "ingest.experiments.kinds.saliency:KIND"}}):
         kinds.cache_clear()
-        with pytest.raises(AtlasError, match="is a kind called saliency, which is there already"):
+        with pytest.raises(AtlasError, match="is a kind called saliency, a name that is taken"):
             kinds()
     kinds.cache_clear()
     with atlas.open(world.atlas) as a:

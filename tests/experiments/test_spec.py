@@ -57,7 +57,7 @@ def test_facts_stand_for_the_prompts_that_are_shipped() -> None:
     assert [(one.text, one.subject, one.answer, one.cluster) for one in spec.prompts] == [
         (fact.prompt, fact.subject, fact.answer, fact.cluster) for fact in read_facts(FILE.read_text(encoding="utf-8"))
     ]
-    with pytest.raises(AtlasError, match='prompts is "facts"; it is a list of one prompt or more$'):
+    with pytest.raises(AtlasError, match='prompts is "facts"; it must be a list of one prompt or more$'):
         spec_of({"kind": "saliency", "title": "a", "prompts": "facts"})
 
 
@@ -66,22 +66,22 @@ def test_facts_stand_for_the_prompts_that_are_shipped() -> None:
     [
         ({"kind": "tracin"}, "kind 'tracin' is unknown; there are knockout, patching, "),
         ({"titel": "b"}, '"titel" is unknown; an experiment has kind, title, seed, settings, prompts'),
-        ({"seed": -1}, "the experiment: seed is -1; it is at least 0"),
+        ({"seed": -1}, "the experiment: seed is -1; it must be at least 0"),
         ({"seed": True}, "the experiment: seed is true; it is a whole number"),
-        ({"title": 3}, "the experiment: title is 3; it is a text"),
+        ({"title": 3}, "the experiment: title is 3; it must be a text"),
         ({"settings": {"layers": 3}}, 'settings: "layers" is unknown; there are sites, window, every, deviations, draws'),
-        ({"settings": 3}, "settings: 3 was given; it is a table with sites, "),
+        ({"settings": 3}, "settings: 3 was given; it must be a table with sites, "),
         ({"settings": {"draws": 2.5}}, "settings: draws is 2.5; it is a whole number"),
-        ({"settings": {"draws": 0}}, "settings: draws is 0; it is at least 1 and at most 1,000"),
+        ({"settings": {"draws": 0}}, "settings: draws is 0; it must be at least 1 and at most 1,000"),
         ({"settings": {"deviations": "3"}}, 'settings: deviations is "3"; it is a finite number'),
         ({"settings": {"deviations": float("inf")}}, "settings: deviations is Infinity; it is a finite number"),
-        ({"settings": {"sites": "resid_post"}}, 'settings: sites is "resid_post"; it is a list, each of it a text'),
-        ({"settings": {"sites": ["resid"]}}, 'settings: sites is "resid"; there are resid_post, attn_out, ffn_out'),
-        ({"prompts": []}, "prompts is \\[\\]; it is a list of one prompt or more, or 'facts' for those that come with the atlas"),
-        ({"prompts": "fact"}, 'prompts is "fact"; it is a list of one'),
+        ({"settings": {"sites": "resid_post"}}, 'settings: sites is "resid_post"; it must be a list, each item a text'),
+        ({"settings": {"sites": ["resid"]}}, 'settings: sites is "resid"; it must be one of resid_post, attn_out, ffn_out'),
+        ({"prompts": []}, "prompts is \\[\\]; it must be a list of one prompt or more, or 'facts' for those that come with the atlas"),
+        ({"prompts": "fact"}, 'prompts is "fact"; it must be a list of one'),
         ({"prompts": [{"text": "a"}]}, "prompt 0: subject is missing: part of the text, where it comes first"),
         ({"prompts": [{"text": "a", "subject": "a", "anwser": "b"}]}, 'prompt 0: "anwser" is unknown; there are text, subject, answer, cluster'),
-        ({"prompts": ["a"]}, 'prompt 0: "a" was given; it is a table with text, subject, answer, cluster'),
+        ({"prompts": ["a"]}, 'prompt 0: "a" was given; it must be a table with text, subject, answer, cluster'),
         ({"prompts": [{"text": "a" * 70_000, "subject": "a"}]}, "prompt 0: text has 70,000 characters; at most 65,536 are read"),
         ({"prompts": [{"text": "a", "subject": "\ud83d"}]}, "prompt 0: subject: character 0 is half of a pair"),
         ({"prompts": [{"text": "a", "subject": "a"}] * 5000}, "5,000 prompts were given; at most 4,096 are read"),
@@ -101,8 +101,8 @@ SUPPRESSION = {"kind": "suppression", "title": "a", "prompts": [{"text": "a", "c
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"draws": 10**15}, "draws is 1000000000000000; it is at least 5 and at most 100"),
-        ({"samples": 10**15}, "samples is 1000000000000000; it is at least 1 and at most 100"),
+        ({"draws": 10**15}, "draws is 1000000000000000; it must be at least 5 and at most 100"),
+        ({"samples": 10**15}, "samples is 1000000000000000; it must be at least 1 and at most 100"),
         ({"values": 10**15}, "at least 1 and at most 1,000"),
         ({"new_tokens": 10**15}, "at least 1 and at most 256"),
         ({"strengths": [0.5, 0.5]}, "strengths has 0.5 twice: name each once"),
@@ -118,13 +118,13 @@ def test_what_is_computed_for_each_is_bounded_before_it_is_made(settings: dict, 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"kind = ", "it is no TOML: "),
-        (b'kind = "\xff"', "it is to be TOML in UTF-8, and byte 8 is not"),
-        (b"a = " + b"[" * 50_000, "it is nested deeper than 8, and nothing that is asked is"),
-        (b"a = " + b"9" * 5_000, "it is no TOML: "),
+        (b"kind = ", "it is not valid TOML: "),
+        (b'kind = "\xff"', "it must be TOML in UTF-8, but byte 8 is not UTF-8"),
+        (b"a = " + b"[" * 50_000, "it is nested deeper than 8, which no experiment needs"),
+        (b"a = " + b"9" * 5_000, "it is not valid TOML: "),
         (b"kind = 1979-05-27", "the experiment: title is missing: what you call it"),
-        (b'kind = 1979-05-27\ntitle = "a"', 'the experiment: kind is "1979-05-27"; it is a text'),
-        (b"#" * (256 * 1024 + 1), "it has more than 262,144 bytes, and no more are read"),
+        (b'kind = 1979-05-27\ntitle = "a"', 'the experiment: kind is "1979-05-27"; it must be a text'),
+        (b"#" * (256 * 1024 + 1), "it has more than 262,144 bytes, the most that are read"),
         # tomllib takes minutes for it
         (b"a" + b".a" * 100_000 + b" = 1", "it is nested deeper than 8"),
         (b"[" + b'"a" . ' * 100 + b"a]", "it is nested deeper than 8"),

@@ -249,9 +249,9 @@ def refused(loaded: Loaded, spec: Spec, match: str, prompts: list[dict[str, str]
 
 
 def test_what_cannot_be_asked_is_refused_before_anything_is_kept(loaded: Loaded, spec: Spec) -> None:
-    refused(loaded, spec, "no value that corpus 0 can switch on has 2 of the concept among its 30 tokens", concept=["nowhere"])
-    refused(loaded, spec, "no value that corpus 0 can switch on has 2 of the unwanted words among its 30 tokens", unwanted=["nowhere"])
-    refused(loaded, spec, "no value that corpus 7 can switch on", corpus=7)
-    refused(loaded, spec, "there is no text of corpus 7 to read arms on", text=7)
+    refused(loaded, spec, "no value that can be switched on by corpus 0 has 2 tokens of the concept among its 30", concept=["nowhere"])
+    refused(loaded, spec, "no value that can be switched on by corpus 0 has 2 tokens of the unwanted words among its 30", unwanted=["nowhere"])
+    refused(loaded, spec, "no value that can be switched on by corpus 7", corpus=7)
+    refused(loaded, spec, "corpus 7 has no text on which to compute the loss of arms", text=7)
     refused(loaded, spec, "model tiny-llama: 4 new tokens after a prompt of .* are more than its context of 64", descriptions=[])
-    refused(loaded, spec, "draws is 4; it is at least 5", draws=4)
+    refused(loaded, spec, "draws is 4; it must be at least 5", draws=4)

@@ -414,11 +414,11 @@ def state_of(layer: int, op: str, **more: object) -> dict:
     [
         (state_of(0, "zero", positions=[9]), "zero of resid_post of layer 0: position 9 was asked for; the sequence has positions 0 to 8"),
         (state_of(0, "zero", positions=[[2, 99]]), "position 98 was asked for"),
-        (state_of(0, "patch", **{"from": {"prompt_id": 1, "index": 9}}), "position 9 of prompt 1 was asked for; it has 9"),
+        (state_of(0, "patch", **{"from": {"prompt_id": 1, "index": 9}}), "position 9 of prompt 1 was asked for; it has 9 positions"),
         (state_of(0, "patch", **{"from": {"prompt_id": 7}}), "states of prompt 7 were asked for; there are prompts 0, 1"),
         (state_of(0, "add_vector", value=1, vector="0" * 64), "add_vector of resid_post of layer 0: the vector 0+ was not given"),
         (state_of(0, "add_vector", value=1, vector=vector_sha256(vector(7))), r"is of shape \[7\], and 16 numbers are needed"),
-        (state_of(0, "add_vector", value=1, vector="1" * 64), "what was given as the vector 1+ is another, [0-9a-f]{64}"),
+        (state_of(0, "add_vector", value=1, vector="1" * 64), "the vector given as 1+ has another SHA-256, [0-9a-f]{64}"),
         ({"site": "attention", "layer": 1, "op": "block", "edges": [[9, 0]]}, "block of layer 1: position 9 was asked for; the sequence has positions 0 to 8"),
         ({"site": "attention", "layer": 1, "op": "block", "edges": [[0, 0]], "units": [3]}, "layer 1, head 3: position 0 would have nothing left to read"),
         ({"site": "head", "layer": 1, "op": "zero", "positions": "all", "units": [4]}, "head 4 was asked for; layer 1 of tiny-llama has heads 0 to 3"),
@@ -434,7 +434,7 @@ def test_what_is_not_there_is_refused(item: dict, message: str) -> None:
 
 def test_two_in_the_place_of_one_cell_are_refused() -> None:
     zero = {"site": "resid_post", "layer": 0, "op": "zero", "positions": "last"}
-    with pytest.raises(AtlasError, match="zero and zero both replace resid_post of layer 0 at position 8; a cell is replaced once"):
+    with pytest.raises(AtlasError, match="zero and zero both replace resid_post of layer 0 at position 8; remove one of them"):
         effect(tiny_model("llama"), {0: PROMPT}, 0, [arm_of([zero, zero])], [0], lambda *_: None, {})
 
 

@@ -45,7 +45,7 @@ def rounding_at(module: str) -> Callable[[Model], None]:
             "llama",
             {},
             rounding_at("mlp.down_proj"),
-            r"tiny-llama \(llama\) .* a coefficient set to itself changes nothing: \d+ of 384 numbers change, by up to",
+            r"tiny-llama \(llama\) .* setting a coefficient to its own value changes nothing: \d+ of 384 numbers change, by up to",
         ),
         (
             "granite",
@@ -54,7 +54,7 @@ def rounding_at(module: str) -> Callable[[Model], None]:
             r"moves the stream by \(c - m\)·v: relative error 0\.7 at layer 0, tolerance 0\.0001",
         ),
         ("gemma2", {"ffn__after_norm": None}, None, r"moves the stream by \(c - m\)·v: relative error \d"),
-        ("llama", {"attention__o": "self_attn.q_proj"}, None, r"a head set to 0 takes away what it wrote: relative error \d"),
+        ("llama", {"attention__o": "self_attn.q_proj"}, None, r"setting a head to 0 removes what the head wrote: relative error \d"),
     ],
 )
 def test_a_model_with_which_acting_is_not_exact_is_refused_with_the_numbers(family: str, changes: dict, spoil: Callable | None, message: str) -> None:

@@ -125,6 +125,6 @@ def test_attention_that_takes_no_mask_is_refused() -> None:
     model = tiny_model("llama")
     before = model.hf.config._attn_implementation
     model.hf.config._attn_implementation = "flash_attention_2"
-    with pytest.raises(AtlasError, match="its attention runs as flash_attention_2, which is given no mask"):
+    with pytest.raises(AtlasError, match="its attention runs as flash_attention_2, which is given no mask in which edges could be blocked"):
         with_edges(model, [BlockedEdges(slice(0, 1), (0,), frozenset({(1, 0)}))], None, (1, 2), 0)
     model.hf.config._attn_implementation = before

@@ -37,10 +37,10 @@ def test_an_answer_is_what_stands_behind_the_prompt_when_both_are_read() -> None
     ("line", "message"),
     [
         ("{", "line 2 of the facts is no JSON"),
-        ("[1]", "line 2 of the facts is to be an object with prompt, subject, answer, cluster, each a text"),
-        (json.dumps(LINE | {"answer": 3}), "line 2 of the facts is to be an object"),
-        (json.dumps(LINE | {"more": ""}), "line 2 of the facts is to be an object"),
-        (json.dumps(LINE | {"subject": "dog"}), "line 2 of the facts: its prompt does not hold its subject"),
+        ("[1]", "line 2 of the facts must be an object with prompt, subject, answer, cluster, each a non-empty text"),
+        (json.dumps(LINE | {"answer": 3}), "line 2 of the facts must be an object"),
+        (json.dumps(LINE | {"more": ""}), "line 2 of the facts must be an object"),
+        (json.dumps(LINE | {"subject": "dog"}), "line 2 of the facts: its prompt does not contain its subject"),
     ],
 )
 def test_a_line_that_is_no_fact_is_named(line: str, message: str) -> None:

@@ -194,7 +194,7 @@ def test_what_cannot_be_is_refused() -> None:
     model = tiny_model("gpt2")
     with pytest.raises(AtlasError, match="model tiny-gpt2: 60 new tokens after a prompt of 9 are more than its context of 64"):
         go(model, n_new=60)
-    with pytest.raises(AtlasError, match="0 new tokens after a prompt of 9 were asked for; both are 1 at least"):
+    with pytest.raises(AtlasError, match="0 new tokens after a prompt of 9 were asked for; give at least 1 of each"):
         go(model, n_new=0)
     late = {"site": "resid_post", "layer": 0, "op": "zero", "positions": [N + N_NEW - 1]}
     with pytest.raises(AtlasError, match="position 15 was asked for; the sequence has positions 0 to 14"):
@@ -204,9 +204,9 @@ def test_what_cannot_be_is_refused() -> None:
         go(model, [blown])
     for wrong, message in (
         (("beam",), "decoding 'beam' is unknown; give greedy or sample"),
-        (("sample", 0.0), "a temperature of 0 was asked for; it is above 0"),
+        (("sample", 0.0), "a temperature of 0 was asked for; give one above 0"),
         (("sample", float("nan")), "a temperature of nan was asked for"),
-        (("sample", 1.0, 1.01), "top_p of 1.01 was asked for; it is above 0 and at most 1"),
+        (("sample", 1.0, 1.01), "top_p of 1.01 was asked for; it must be above 0 and at most 1"),
         (("sample", 1.0, 0.0), "top_p of 0 was asked for"),
     ):
         with pytest.raises(AtlasError, match=message):

@@ -40,7 +40,7 @@ def test_a_listed_word_has_both_forms(byte_tokenizer: PreTrainedTokenizerFast, s
     for word, form in zip(("people", " people"), sorted(forms_of(byte_tokenizer, ["people"]), key=byte_tokenizer.decode, reverse=True), strict=True):
         assert byte_tokenizer.decode(form) == word
     assert forms_of(tiny, []) == frozenset()
-    with pytest.raises(AtlasError, match="the words to be left out hold an empty one"):
+    with pytest.raises(AtlasError, match="the words to be filtered contain an empty one"):
         forms_of(tiny, ["the", " "])
 
 

@@ -202,7 +202,7 @@ def request(**given: object) -> Request:
         ({"device": "auto", "workers": 2}, 2, "cuda", "computing on 2 GPUs, one a worker"),
         ({"device": "auto", "workers": 2}, 1, "cpu", f"2 workers need a GPU each, and torch {torch.__version__} sees 1"),
         ({"device": "auto", "workers": 2}, 0, "cpu", "sees 0, since this machine has no NVIDIA driver"),
-        ({"device": "auto", "workers": 2, "ray": "auto"}, 2, "cpu", "computing on the processors of the cluster: --device cuda takes its GPUs"),
+        ({"device": "auto", "workers": 2, "ray": "auto"}, 2, "cpu", "computing on the processors of the cluster: --device cuda uses its GPUs"),
     ],
 )
 def test_several_workers_take_the_gpus_if_there_is_one_for_each(

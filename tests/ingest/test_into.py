@@ -68,7 +68,7 @@ def test_a_position_that_is_not_there_and_another_model_are_refused(tiny: Tiny, 
     ("statement", "said"),
     [
         ("DELETE FROM model", "is empty: it has no model yet"),
-        ("UPDATE position SET token_id = 10000000", r"token_id 10000000 stands in the position's sequence, and .* has 0 to"),
+        ("UPDATE position SET token_id = 10000000", r"the position's sequence has token_id 10000000, but .* has only 0 to"),
         (
             'UPDATE position SET sequence_id = 0, "index" = position_id; INSERT INTO position BY NAME '
             'SELECT p.* REPLACE (p.position_id + 10000 * r.i AS position_id, p."index" + 10000 * r.i AS "index") FROM position AS p, range(1, 2000) AS r(i)',

@@ -83,7 +83,7 @@ def test_edges_are_from_what_predicts_to_what_is_there() -> None:
 def test_a_position_with_nothing_left_to_read_and_a_subject_that_is_the_last_are_refused() -> None:
     model = exact("llama")
     prompt = prompt_with_answer(model)
-    with pytest.raises(AtlasError, match="the subject is positions 5 to 6; knockout takes one before the last position, 6"):
+    with pytest.raises(AtlasError, match="the subject is positions 5 to 6; knockout needs one that ends before the last position, 6"):
         knock_out(model, prompt, range(5, 7), unheard)
     windowed = exact("mistral", sliding_window=1)
     with pytest.raises(AtlasError, match="position 6 would have nothing left to read"):

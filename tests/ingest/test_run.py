@@ -494,7 +494,7 @@ def test_a_text_that_is_cut_into_documents_is_said_so_before_and_in_the_dry_run(
     (tmp_path / "short.txt").write_text(TEXT)
     arguments = ["--model", str(gpt2), "--corpus", str(tmp_path / "*.txt"), "--context", "16", "--triggers", "1", "--document-tokens", "8"]
     # 240,000 characters in pieces of at most 100,000, and the short text
-    expected = "note: 3 of the 4 documents are pieces of text files longer than 100,000 characters, cut at line ends; no context reaches from one into the next"
+    expected = "note: 3 of the 4 documents are pieces of text files longer than 100,000 characters, cut at line ends; no context spans two pieces"
     command.main([str(tmp_path / "a.duckdb"), *arguments, "--dry-run"], standalone_mode=False)
     assert expected in capsys.readouterr().out.splitlines()
     command.main([str(tmp_path / "a.duckdb"), *arguments], standalone_mode=False)
@@ -511,7 +511,7 @@ def test_the_same_text_cut_in_another_way_is_said_to_be_another_corpus(tmp_path,
     said = capfd.readouterr().err.strip()
     assert said == (
         f"note: {name} is in this atlas already, and is added as another corpus, 1, with context 12: corpus 0 has context 16. "
-        "A question of one text asks which, and others take all together unless they are given one"
+        "Questions about one corpus need its corpus_id; other questions use all corpora unless they are given one"
     )
     ingest(target, gpt2, corpus, triggers=7, context=12)
     assert capfd.readouterr().err == ""

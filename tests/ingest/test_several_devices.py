@@ -145,7 +145,7 @@ def test_weights_for_which_no_gpu_has_room_are_refused(tmp_path: Path) -> None:
     [
         ("cuda:1", 2, 4, "--device cuda:1 is for one worker alone"),
         ("spread", 2, 4, "--device spread is for one worker alone"),
-        ("cuda", 3, 2, "--workers 3 with --device cuda needs as many GPUs, and torch .* sees 2"),
+        ("cuda", 3, 2, "--workers 3 with --device cuda needs one GPU per worker, and torch .* sees 2"),
     ],
 )
 def test_workers_that_have_no_gpu_each_are_refused(tiny: Tiny, tmp_path: Path, device: str, workers: int, n_gpus: int, said: str) -> None:

@@ -293,4 +293,4 @@ def test_the_command_line_says_what_it_lacks(tmp_path: Path) -> None:
     said = CliRunner().invoke(command, [str(tmp_path / "a.duckdb"), "--suite", "agreement"])
     assert (said.exit_code, "--model is needed" in said.output) == (2, True)
     said = CliRunner().invoke(ingest, [str(tmp_path / "a.duckdb"), "--model", "m", "--suite", "agreement", "--corpus", "sotu"])
-    assert (said.exit_code, "--suite and --corpus are two texts" in said.output) == (2, True)
+    assert (said.exit_code, "--suite and --corpus name two texts" in said.output) == (2, True)

@@ -68,22 +68,22 @@ def test_a_control_of_another_length_or_layer_is_refused() -> None:
         replace(one, layer=0, value=one.value * NORM[1, one.units[0]] / NORM[0, one.units[0]]),
     ]
     for other in others:
-        with pytest.raises(AtlasError, match="a random control does not have the layers, lengths and signs"):
+        with pytest.raises(AtlasError, match="a random control does not have the same layers, lengths and signs"):
             require_matched(treated, (other, *control[1:]), look_up)
     with pytest.raises(AtlasError, match="a random control does not have"):
         require_matched(treated, control[1:], look_up)
 
 
 def test_what_cannot_be_planned_is_refused() -> None:
-    with pytest.raises(AtlasError, match="4 different seeds of 4 were given for random controls; 5 are needed"):
+    with pytest.raises(AtlasError, match="4 different seeds of 4 were given for random controls; give at least 5"):
         plan(seeds=(0, 1, 2, 3))
     with pytest.raises(AtlasError, match="5 different seeds of 6 were given"):
         plan(seeds=(0, 1, 2, 3, 4, 4))
     with pytest.raises(AtlasError, match="0 values of the concept and 1 of its opposite were given"):
         plan([])
-    with pytest.raises(AtlasError, match="3 values were given, and 1 of them again"):
+    with pytest.raises(AtlasError, match="3 values were given, 1 of them repeated"):
         plan([*CONCEPT[:2], replace(CONCEPT[1], sign=1)])
-    with pytest.raises(AtlasError, match=r"L3N7 would be set to -2.*, and its value promotes the concept with the sign \+1"):
+    with pytest.raises(AtlasError, match=r"L3N7 would be set to -2.*, but its value promotes the concept only with a coefficient of sign \+1"):
         plan(look_up=lambda quantity, *place: -8.0 if quantity == "max" else look_up(quantity, *place))
-    with pytest.raises(AtlasError, match="layer 2 has no neuron left to take in the place of L2N4 as a control"):
+    with pytest.raises(AtlasError, match="layer 2 has no neuron left as a control for L2N4"):
         plan([ConceptValue(2, neuron, 1) for neuron in (0, 1, 4)])

@@ -43,7 +43,7 @@ def test_pulled_whole_it_is_the_file(lake: Path, file: Path, tmp_path: Path, cal
     assert call("verify", "--db", pulled)[0] == 0
     code, _, err = call("pull", lake, pulled)
     assert code == 1
-    assert "is there already" in err
+    assert "exists already" in err
 
 
 @pytest.mark.long
@@ -105,5 +105,5 @@ def test_what_dead_workers_left_is_named_and_removed(request_lake: Callable[...,
     # a shard that waits is no fault: the next ingest loads it
     assert call("doctor", path)[:2] == (
         0,
-        f"shards that wait to be loaded: 1\n    to do: run the ingest again: it goes on with them\n{path}: nothing to mend\n",
+        f"shards that wait to be loaded: 1\n    to do: run the ingest again: it loads them\n{path}: nothing to mend\n",
     )

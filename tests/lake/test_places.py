@@ -196,14 +196,16 @@ def test_a_repair_removes_the_lakes_own_and_nothing_else(world: World, beside: d
 def test_a_new_lake_gets_an_empty_place_of_its_own(world: World) -> None:
     data = world.lake.data
     (mark,) = world.marks()
-    elsewhere = "give --data an empty folder, or prefix, of the lake's own"
+    elsewhere = "give --data an empty folder or prefix for this lake alone"
     assert world.refusal(data) == f"{data} is the place of another lake, whose mark is {data}/{mark}: {elsewhere}"
     assert world.refusal(f"{data}/main/two") == f"{data}/main/two lies in {data}, the place of another lake, whose mark is {data}/{mark}: {elsewhere}"
     above = data.removesuffix("/one")
-    assert world.refusal(above) == f"another lake's place lies in {above}, its mark is {data}/{mark}: {elsewhere}"
+    assert world.refusal(above) == f"{above} contains the place of another lake, whose mark is {data}/{mark}: {elsewhere}"
     assert world.refusal(f"{above}/three") == ""
     world.put("measurements.parquet", within=f"{above}/files")
-    assert world.refusal(f"{above}/files") == f"{above}/files is not empty, measurements.parquet lies there, and might be taken for the lake's: {elsewhere}"
+    assert (
+        world.refusal(f"{above}/files") == f"{above}/files is not empty: it contains measurements.parquet, which might be mistaken for the lake's: {elsewhere}"
+    )
 
 
 def test_an_ingest_into_anothers_place_writes_and_discards_nothing(world: World, tiny: Tiny, tmp_path: Path) -> None:
@@ -227,7 +229,7 @@ def test_an_ingest_into_anothers_place_writes_and_discards_nothing(world: World,
     (mark,) = world.marks()
     world.take(mark)
     with (
-        pytest.raises(AtlasError, match=r"nothing says whose files lie in .* unknown to the catalogue of .*second\.lake"),
+        pytest.raises(AtlasError, match=r"has no valid mark, since an earlier version made the lake, .* unknown to the catalogue of .*second\.lake"),
         opened_lake(tmp_path / "second.lake"),
     ):
         pass
@@ -247,8 +249,10 @@ def test_a_lake_of_an_earlier_version_gets_its_mark_where_nothing_strange_lies(w
     code, _, err = call("compact", world.path)
     assert code == 1
     said = " ".join(err.split())
-    assert f"4 of them are unknown to the catalogue of {world.path} ({OWN[0]}, measurements.parquet, {OWN[1]}, …): they may be another lake's, yours" in said
-    assert f"then `atlas doctor {world.path} --claim` marks the place as its own" in said
+    assert (
+        f"4 of its files are unknown to the catalogue of {world.path} ({OWN[0]}, measurements.parquet, {OWN[1]}, …): they may be another lake's, yours" in said
+    )
+    assert f"then `atlas doctor {world.path} --claim` marks the place as this lake's" in said
     assert world.marks() == []
     world.take("measurements.parquet", *OWN)
     # whoever is killed while he writes the mark leaves its draft
@@ -275,12 +279,12 @@ def test_of_two_that_mark_a_place_at_once_the_second_takes_its_mark_back(world: 
     (mark,) = world.marks()
     own = mark.removeprefix("atlas-lake/").removesuffix(".json")
     for name in THEIRS:
-        with pytest.raises(AtlasError, match="is no name of a lake's"):
+        with pytest.raises(AtlasError, match="is not a name that a lake gives its files"):
             place.remove(own, NO_MARK, [name])
-    with pytest.raises(AtlasError, match="was written anew meanwhile, by a catalogue that is a copy of this one"):
+    with pytest.raises(AtlasError, match="was overwritten meanwhile by a catalogue that is a copy of this one"):
         place.remove(own, NO_MARK, [name for name in before if name.startswith("main/")])
     world.take(mark)
-    with pytest.raises(AtlasError, match="is gone, without which nothing in"):
+    with pytest.raises(AtlasError, match="is gone, and without it nothing in"):
         place.remove(own, NO_MARK, [name for name in before if name.startswith("main/")])
     world.put(mark)
     assert world.files().keys() == before.keys()
@@ -297,12 +301,12 @@ def test_a_catalogue_that_was_copied_or_forged_removes_nothing_of_the_one_that_m
     for command in (("compact", copy, "--keep-hours", "0"), ("doctor", copy, "--repair")):
         code, _, err = call(*command)
         assert code == 1
-        assert f"two catalogues say that the files in {world.lake.data} are theirs: that of {copy}, and another, which" in " ".join(err.split())
+        assert f"two catalogues claim the files in {world.lake.data}: that of {copy}, and another, which" in " ".join(err.split())
         assert world.files() == before
     # whoever says so takes the place, and is refused to the other
     with opened_lake(copy, claims=True):
         pass
-    with pytest.raises(AtlasError, match="two catalogues say"), opened_lake(world.path):
+    with pytest.raises(AtlasError, match="two catalogues claim"), opened_lake(world.path):
         pass
     with opened_lake(world.path, claims=True):
         pass
@@ -316,7 +320,7 @@ def test_a_copy_of_a_whole_server_is_known_by_the_word_alone(world: World, serve
     copy = copy_catalogue(world, servers, tmp_path)
     with opened_lake(world.path):
         pass
-    with pytest.raises(AtlasError, match="two catalogues say"), opened_lake(copy):
+    with pytest.raises(AtlasError, match="two catalogues claim"), opened_lake(copy):
         pass
     with opened_lake(world.path):
         pass
@@ -331,7 +335,7 @@ def test_a_copy_that_knows_the_word_is_another_database(world: World, servers: S
         pass
     copy = copy_catalogue(world, servers, tmp_path)
     before = world.files()
-    with pytest.raises(AtlasError, match="two catalogues say"):
+    with pytest.raises(AtlasError, match="two catalogues claim"):
         compact(copy, 0)
     with opened_lake(world.path) as store:
         assert store.con.execute("SELECT count(*) > 0 FROM value_cluster").fetchall() == [(True,)]
@@ -366,7 +370,7 @@ def test_a_mark_that_is_a_link_or_a_pipe_is_none(world: World, tmp_path: Path) -
     theirs.write_text("{}")
     world.take(mark)
     path.symlink_to(theirs)
-    with pytest.raises(AtlasError, match="is none that a lake writes"), opened_lake(world.path):
+    with pytest.raises(AtlasError, match="is not one that a lake writes"), opened_lake(world.path):
         pass
     path.unlink()
     path.symlink_to(tmp_path / "nothing")
@@ -389,7 +393,10 @@ def test_a_claim_takes_no_place_in_which_anothers_lies(world: World) -> None:
     inner = f"two/atlas-lake/{uuid4()}.json"
     world.take(mark)
     world.put(inner)
-    with pytest.raises(AtlasError, match=rf"the place of another lake lies in .*{inner}: move that lake out of it first"), opened_lake(world.path, claims=True):
+    with (
+        pytest.raises(AtlasError, match=rf"contains the place of another lake, whose mark is .*{inner}: move that lake out of it first"),
+        opened_lake(world.path, claims=True),
+    ):
         pass
     world.take(inner)
     with opened_lake(world.path, claims=True):
@@ -429,7 +436,7 @@ def test_a_mark_that_no_lake_writes_is_refused(world: World, said: bytes) -> Non
     (mark,) = world.marks()
     world.take(mark)
     write(world, mark, said)
-    with pytest.raises(AtlasError, match=rf"the mark .*{mark} is none that a lake writes: move it away"), opened_lake(world.path):
+    with pytest.raises(AtlasError, match=rf"the mark .*{mark} is not one that a lake writes: move it away"), opened_lake(world.path):
         pass
     world.put(mark)
 
@@ -457,7 +464,7 @@ def test_a_shard_that_cannot_be_loaded_is_removed_by_a_repair_as_its_error_says(
     code, out, _ = call("doctor", world.path)
     assert code == 1
     assert out.count("is damaged") == 4
-    for said in ("value_cluster.parquet cannot be read", "has 0 rows where the manifest says 1", "has a column more, which the table has not"):
+    for said in ("value_cluster.parquet cannot be read", "has 0 rows where the manifest says 1", "has a column more, which the table does not have"):
         assert said in out
     code, out, err = call("doctor", world.path, "--repair")
     assert (code, err) == (0, ""), out

@@ -62,7 +62,7 @@ def test_a_silent_or_missing_storage_is_given_up(
             assert "the storage of this lake does not answer" in one_line(err)
             code, _, err = call("pull", path, tmp_path / "a.duckdb")
             assert code == 1
-            assert f"{path} was not pulled, and nothing is at {tmp_path / 'a.duckdb'}" in one_line(err)
+            assert f"{path} could not be pulled, and no file was made at {tmp_path / 'a.duckdb'}" in one_line(err)
     assert [p.name for p in tmp_path.iterdir() if p.name != path.name] == []
 
 

@@ -150,7 +150,7 @@ def test_a_file_that_is_none_is_refused_with_what_to_do_and_found_by_the_doctor(
     with pytest.raises(AtlasError, match=r"cannot read the trials in .*tiny\.trials\.duckdb.*Move the file away"):
         atlas.open(path)
     assert [(f.what.split(" does")[0], f.remedy) for f in findings(path)] == [
-        (str(TRIALS.path(path)), "trials are never touched: restore the file from a backup, or try again")
+        (str(TRIALS.path(path)), "no repair changes trials: restore the file from a backup, or try again")
     ]
 
 

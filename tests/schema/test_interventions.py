@@ -297,7 +297,7 @@ def test_a_cell_is_replaced_once(first: dict, second: dict, clashes: bool) -> No
     if not clashes:
         require_one_replacement(arm, 5)
         return
-    with pytest.raises(AtlasError, match="both replace .* of layer 1 at position [04]; a cell is replaced once"):
+    with pytest.raises(AtlasError, match="both replace .* of layer 1 at position [04]; remove one of them"):
         require_one_replacement(arm, 5)
 
 

@@ -21,9 +21,9 @@ def kinds() -> dict[str, Kind]:
     for point in points(GROUP):
         kind = point.load()
         if kind.name in found:
-            raise AtlasError(f"entry point {point.name} of {GROUP}: {point.value} is a kind called {kind.name}, which is there already")
+            raise AtlasError(f"entry point {point.name} of {GROUP}: {point.value} is a kind called {kind.name}, a name that is taken")
         if not NAME.fullmatch(kind.name):
-            raise AtlasError(f"entry point {point.name} of {GROUP}: the kind {kind.name!r} is to be named by small letters, digits, - and _, at most 60")
+            raise AtlasError(f"entry point {point.name} of {GROUP}: the name of the kind {kind.name!r} may have small letters, digits, - and _, at most 60")
         found[kind.name] = kind
     return dict(sorted(found.items()))
 

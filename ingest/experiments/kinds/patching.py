@@ -75,7 +75,7 @@ def patch_pair(model: "Model", place: int, pair: "tuple[ReadPrompt, ReadPrompt]"
     source = pa.repeat(pa.scalar(2 * place + 1 - acted, pa.int32()), found.effects.num_rows)
     rows = of_prompt(found.effects, 2 * place + acted).append_column(pa.field("from_prompt_id", pa.int32()), source)
     apart = abs(float(found.donor[1] - found.own[1]))
-    note = None if apart >= LEAST else f"the prompts' logit differences are {apart:.2f} apart, and an effect is told from {LEAST:g} on: it is null"
+    note = None if apart >= LEAST else f"the prompts' logit differences are {apart:.2f} apart, less than {LEAST:g}, so that effects are null"
     return PartResult({"effect": rows}, note)
 
 

@@ -63,7 +63,7 @@ def trace_prompt(
         return PartResult(note=one.note)
     found = trace(model, one.prompt, one.subject, deviation, cells, n_draws=n_draws, seed=seed, progress=progress)
     assert found is not None  # it was answered when it was planned
-    note = "the noise hits index 0, where many models keep a state that no single one restores" if found.is_first_noised else None
+    note = "the noise covers index 0, where many models keep a state that no single restored state brings back" if found.is_first_noised else None
     return PartResult({"effect": of_prompt(found.effects, prompt_id)}, note)
 
 

@@ -1,1 +1,1 @@
-"""The other store: DuckLake tables, to which workers on many machines bring Parquet files (schema/open/lake.py says what a lake is)."""
+"""The store for many machines: DuckLake tables, to which workers add Parquet files (schema/open/lake.py describes a lake)."""

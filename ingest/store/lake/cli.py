@@ -10,7 +10,7 @@ from schema.open.lake import is_lake
 
 
 class LakeFile(click.Path):
-    """The file that describes a lake."""
+    """Type of an argument that names the file of a lake."""
 
     def __init__(self) -> None:
         super().__init__(dir_okay=False, path_type=Path)
@@ -18,7 +18,7 @@ class LakeFile(click.Path):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = Path(str(super().convert(value, param, ctx)))  # type: ignore[arg-type]
         if not is_lake(path):
-            self.fail(f"{path} is no lake: the file that describes one ends in .lake", param, ctx)
+            self.fail(f"{path} is not a lake: the file that describes a lake ends in .lake", param, ctx)
         return path
 
 
@@ -54,9 +54,7 @@ def compact(lake: Path, keep_hours: int, dry_run: bool) -> None:
     if dry_run:
         planned = plan(lake)
         click.echo("".join(f"would remove {path}\n" for path in planned.removed) + "".join(f"may merge    {path}\n" for path in planned.merged), nl=False)
-        click.echo(
-            f"{lake}: {len(planned.removed):,} files would be removed, and of {len(planned.merged):,} those that are merged into others; nothing was changed"
-        )
+        click.echo(f"{lake}: {len(planned.removed):,} files would be removed, and those of {len(planned.merged):,} more that are merged; nothing was changed")
         return
     done = run(lake, keep_hours)
     before, after = (f"{n:,} files, {size / 1e6:,.1f} MB" for n, size in zip(done.files, done.bytes, strict=True))

@@ -1,4 +1,4 @@
-"""Compaction of a lake: few sorted files in place of many small ones, and removal of files that nobody needs any more.
+"""Compaction of a lake: merging of many small files into few sorted ones, and removal of files that nobody needs any more.
 
 DuckLake's own functions remove files of any name, wherever its catalogue points, so they are called only to list files. See ingest/store/lake/place.py.
 """
@@ -26,7 +26,7 @@ class Compacted(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """Full paths of the files that would be removed, and of the files that would be removed too once they are merged into others."""
+    """Full paths of the files that would be removed, and of the files that would also be removed if they are merged into others."""
 
     removed: list[str]
     merged: list[str]
@@ -35,7 +35,7 @@ class Planned(NamedTuple):
 def compact(path: Path, keep_hours: int) -> Compacted:
     """Merge the files of every table, in the table's order, and remove files that no snapshot of the last `keep_hours` needs.
 
-    A reader that opened the lake earlier than that can no longer read it. Raises Locked while an ingest writes to the lake.
+    A reader that opened the lake before that time can no longer read it. Raises Locked while an ingest writes to the lake.
     """
     with opened_lake(path) as store:
         # the files of a shard that waits are nobody's yet
@@ -69,9 +69,9 @@ def waiting_folders(store: LakeStore) -> list[str]:
 
 
 def old_files(store: LakeStore) -> dict[str, str]:
-    """Map the name of each file that no snapshot needs any more to its path in the catalogue; names that no lake gives are left out.
+    """Map the name of each file that no snapshot needs any more to its path in the catalogue.
 
-    Such a path may lead to somebody else's file.
+    Names that no lake gives are left out, since their paths may lead to files that are not the lake's.
     """
     with catalogue(store.lake) as session:
         found = session.execute(SCHEDULED).fetchall()
@@ -80,7 +80,7 @@ def old_files(store: LakeStore) -> dict[str, str]:
 
 
 def remove_old(store: LakeStore) -> int:
-    """Remove the old files, and return their number. The catalogue forgets them last: if the process dies in between, they are left to the next."""
+    """Remove the old files, and return their number. They are deleted from the catalogue last, so that the next run repeats an interrupted removal."""
     old = old_files(store)
     store.remove(old.keys())
     with catalogue(store.lake) as session:

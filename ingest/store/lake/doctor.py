@@ -16,7 +16,7 @@ TWICE = "SELECT s.run_id, s.shard_id, count(*) FROM shard AS s GROUP BY ALL HAVI
 
 @contextmanager
 def lake_findings(path: Path, *, claims: bool = False) -> Iterator[Iterator[Finding]]:
-    """Lock a lake for this process alone, and yield its faults, one at a time. Raises as `opened_lake`, and AtlasError if the lake cannot be reached."""
+    """Lock a lake for this process alone, and yield an iterator over its faults. Raises as `opened_lake`, and AtlasError if the lake cannot be reached."""
     with opened_lake(path, claims=claims) as store:
         yield findings(store, path)
 
@@ -26,20 +26,20 @@ def findings(store: LakeStore, path: Path) -> Iterator[Finding]:
     yield from table_findings(store)
     yield from shard_findings(store)
     if left := orphans(store):
-        what = f"{len(left)} files in {store.lake.data} belong to no table, {store.lake.data}/{left[0]} for one"
+        what = f"{len(left)} files in {store.lake.data} belong to no table, such as {store.lake.data}/{left[0]}"
         names = [*left, *(f"{folder}/manifest.json" for folder in waiting_folders(store))]
         removes = tuple(f"{store.lake.data}/{name}" for name in names)
-        yield Finding(what, "load the shards that wait, and remove them", partial(clean, store), removes=removes)
+        yield Finding(what, "load the shards that wait, and remove these files", partial(clean, store), removes=removes)
 
 
 def clean(store: LakeStore) -> None:
-    """Load the shards that wait, so that their files belong to a table, and remove the lake's own files that belong to none."""
+    """Load the shards that wait, so that their files belong to a table, and remove the lake's own files that belong to no table."""
     recover(store)
     remove_orphans(store)
 
 
 def table_findings(store: LakeStore) -> Iterator[Finding]:
-    """Read every file to its end, as the committer sees the lake now; yield tables that do not read back, and shards that were entered twice."""
+    """Read every table to its end in the lake's present state; yield tables that cannot be read, and shards that were loaded more than once."""
     tables = store.con.execute("SELECT t.schema_name, t.table_name FROM duckdb_tables() AS t WHERE t.database_name = ? ORDER BY ALL", [CATALOG]).fetchall()
     for schema, table in tables:
         try:
@@ -47,7 +47,7 @@ def table_findings(store: LakeStore) -> Iterator[Finding]:
         except Exception as error:
             yield Finding(f"{schema}.{table} does not read back: {str(error).splitlines()[0]}", "restore its files from a backup of the storage")
     for run_id, shard_id, n in store.con.execute(TWICE).fetchall():
-        yield Finding(f"shard {shard_id} of run {run_id} was entered {n} times", "report this: nothing should be able to do it. Ingest again into a new lake")
+        yield Finding(f"shard {shard_id} of run {run_id} was loaded {n} times", "this should be impossible: report it, and ingest again into a new lake")
 
 
 def shard_findings(store: LakeStore) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 SHOWN = 3
-"""Number of strange files that an error names."""
+"""Maximum number of unknown files that an error names."""
 
 
 def check_place(session: "Connection", lake: Lake) -> None:
@@ -49,8 +49,9 @@ def mark_place(session: "Connection", con: duckdb.DuckDBPyConnection, lake: Lake
         refuse_unmarked(con, place, path, own, claims=claims)
     elif (former.database != here or former.word not in known) and not claims:
         raise AtlasError(
-            f"two catalogues say that the files in {lake.data} are theirs: that of {path}, and another, which wrote the mark there last, as where a database "
-            f"was copied or moved. What the one removes the other may need. If the other is gone, `atlas doctor {path} --claim` makes the place this one's"
+            f"two catalogues claim the files in {lake.data}: that of {path}, and another, which was the last to write the mark there. This happens when a "
+            f"database is copied or moved. Each could remove files that the other needs. If the other is gone, `atlas doctor {path} --claim` marks the place "
+            "as this catalogue's"
         )
     mark = Mark(here, secrets.token_hex(16))
     keep_word(session, mark.word, former.word if former else None)
@@ -62,14 +63,14 @@ def refuse_unmarked(con: duckdb.DuckDBPyConnection, place: Place, path: Path, ow
     """Raise AtlasError if a place without a mark, or whose mark has no word, may contain files of others."""
     if claims:
         if inner := [name for name in place.files() if MARK.fullmatch(name) and not name.startswith(f"{MARKS}/")]:
-            raise AtlasError(f"the place of another lake lies in {place.data}, its mark is {place.data}/{inner[0]}: move that lake out of it first")
+            raise AtlasError(f"{place.data} contains the place of another lake, whose mark is {place.data}/{inner[0]}: move that lake out of it first")
         return
     if found := [name for name in strange_files(con, place) if name != mark_of(own) and not is_draft(name, mark_of(own))]:
         shown = ", ".join(found[:SHOWN]) + (", …" if len(found) > SHOWN else "")
         raise AtlasError(
-            f"nothing says whose files lie in {place.data}, since earlier versions left no mark, and {len(found)} of them are unknown to the catalogue of "
-            f"{path} ({shown}): they may be another lake's, yours, or left by an ingest that was killed. Nothing was changed. Move away what is not this "
-            f"lake's; then `atlas doctor {path} --claim` marks the place as its own"
+            f"{place.data} has no valid mark, since an earlier version made the lake, and {len(found)} of its files are unknown to the catalogue of "
+            f"{path} ({shown}): they may be another lake's, yours, or left by an ingest that was killed. Nothing was changed. Move away the files that are not "
+            f"this lake's; then `atlas doctor {path} --claim` marks the place as this lake's"
         )
 
 

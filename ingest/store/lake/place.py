@@ -1,13 +1,13 @@
-"""The place of a lake's files: whose it is, and what in it may be removed.
+"""The place of a lake's files: to which lake it belongs, and which of its files may be removed.
 
 DATA/atlas-lake/IDENTITY.json     the mark: all files below belong to the lake that has this identity
-DATA/main/TABLE/ducklake-….parquet, and DATA/parts/…     by DuckLake
-DATA/shards/RUN-SHARD-…/          by workers, see ingest/store/lake/staging.py
+DATA/main/TABLE/ducklake-….parquet, and DATA/parts/…     written by DuckLake
+DATA/shards/RUN-SHARD-…/          written by workers, see ingest/store/lake/staging.py
 
 DuckLake gives every catalogue an identity. Two catalogues have the same identity only if a database was copied, or forged. So the mark names the database
-that the catalogue is in, and from a catalogue in another database, such as a restored dump, nothing is removed. If a whole server was copied, disk and all,
-the database is the same too. So mark and catalogue also share a word, which changes whenever the lake is opened for writing; a process that does not know
-the word removes nothing. A mark is named by its lake's identity, so that if two lakes begin in one place at once, neither overwrites the other's mark: each
+of the catalogue, and a catalogue in another database, such as a restored dump, removes nothing. If a whole server was copied with its disk, the database has
+the same name too. So mark and catalogue also share a word, which changes whenever the lake is opened for writing; a process that does not know the word
+removes nothing. The file name of a mark is its lake's identity, so that if two lakes begin in one place at once, neither overwrites the other's mark: each
 writes its own mark first, and then looks for others.
 """
 
@@ -40,10 +40,10 @@ MARK = re.compile(rf"(?:.*/)?{MARKS}/{UUID}\.json")
 OWN = re.compile(
     rf"(?:main|parts)/[a-z0-9_]+/ducklake-{UUID}(?:-delete)?\.parquet|shards/[0-9]{{3,}}-[0-9]{{5,}}-[0-9a-f]{{12}}/(?:[a-z0-9_]+\.parquet|manifest\.json)"
 )
-"""File names, relative to the place, that a lake's writers give. They begin at the place itself, so no file of a lake within the place of another matches."""
+"""Pattern of the file names, relative to the place, that a lake's writers give. Files of a lake within another lake's place do not match."""
 
 LONGEST_MARK = 1 << 16
-"""Most bytes of a mark that are read."""
+"""Maximum number of bytes of a mark that are read."""
 
 WORD = re.compile(r"[0-9a-f]{32}")
 """Pattern of a mark's word."""
@@ -53,7 +53,7 @@ AT_ONCE = 8
 
 
 def identity(session: "Connection") -> str | None:
-    """Read the identity that tells a lake from every other; None if the catalogue is not made yet."""
+    """Read the identity that distinguishes a lake from all others; None if the catalogue is not made yet."""
     if not has_catalogue(session):
         return None
     ((found,),) = session.execute("SELECT s.schema_uuid FROM ducklake_schema AS s WHERE s.schema_name = 'main' AND s.end_snapshot IS NULL").fetchall()
@@ -73,7 +73,7 @@ def database(session: "Connection") -> str:
 
 
 def word_table(session: "Connection") -> str:
-    """Name the table of words, created if missing, in the schema of the catalogue's own tables: a role's search path may begin with another schema."""
+    """Name the table of words, which is created if missing, with the schema of the catalogue's tables: a role's search path may begin with another."""
     ((schema,),) = session.execute("SELECT c.relnamespace::regnamespace::text FROM pg_class AS c WHERE c.oid = 'ducklake_schema'::regclass").fetchall()
     name = f"{schema}.atlas_mark"
     # who may not create anything may write to one that is there
@@ -83,7 +83,7 @@ def word_table(session: "Connection") -> str:
 
 
 def known_words(session: "Connection") -> set[str]:
-    """Read the words that a mark of this catalogue may have: the last, and the one before, in case a process died between the two writes."""
+    """Read the words that a mark of this catalogue may have: the last two, in case a process died after storing the word and before writing the mark."""
     return {word for row in session.execute(f"SELECT m.word, m.former FROM {word_table(session)} AS m").fetchall() for word in row if word is not None}
 
 
@@ -105,7 +105,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a lake's files. File names are relative to it, and marks are full paths."""
+    """The place of a lake's files. Methods name files relative to the place, and marks by their full paths."""
 
     data: str
 
@@ -162,7 +162,7 @@ class Place:
 
     def read_mark(self, own: str) -> Mark | None:
         """Read a lake's mark; None if an earlier release wrote it, without a word. Raises AtlasError for a mark that no lake writes."""
-        none = AtlasError(f"the mark {self.data}/{mark_of(own)} is none that a lake writes: move it away, and run the command again")
+        none = AtlasError(f"the mark {self.data}/{mark_of(own)} is not one that a lake writes: move it away, and run the command again")
         with self.reach_filesystem() as (system, root):
             path = f"{root}/{mark_of(own)}"
             # a pipe is waited for, and a link is another's file
@@ -212,28 +212,28 @@ class Place:
         self.refuse_others(None)
         with self.reach_filesystem() as (system, root):
             if system.get_file_info(root).type == fs.FileType.File:
-                raise AtlasError(f"{self.data} is a file, where the files of a lake would be: {ELSEWHERE}")
+                raise AtlasError(f"{self.data} is a file in the place of a lake's folder: {ELSEWHERE}")
         if (found := self.first_file()) is None:
             return
         if MARK.fullmatch(found):
-            raise AtlasError(f"another lake's place lies in {self.data}, its mark is {self.data}/{found}: {ELSEWHERE}")
-        raise AtlasError(f"{self.data} is not empty, {found} lies there, and might be taken for the lake's: {ELSEWHERE}")
+            raise AtlasError(f"{self.data} contains the place of another lake, whose mark is {self.data}/{found}: {ELSEWHERE}")
+        raise AtlasError(f"{self.data} is not empty: it contains {found}, which might be mistaken for the lake's: {ELSEWHERE}")
 
     def remove(self, own: str, mark: Mark, names: Collection[str]) -> None:
         """Remove files, even if some are gone already. Raises AtlasError for a name that no lake gives, or if the place does not have the lake's own mark."""
         if strange := sorted(name for name in names if not OWN.fullmatch(name)):
-            raise AtlasError(f"{self.data}/{strange[0]} is no name of a lake's: nothing was removed")
+            raise AtlasError(f"{self.data}/{strange[0]} is not a name that a lake gives its files: nothing was removed")
         self.refuse_others(own)
         if not self.has_mark(own):
-            raise AtlasError(f"the mark {self.data}/{mark_of(own)} is gone, without which nothing in {self.data} is removed: run the command again")
+            raise AtlasError(f"the mark {self.data}/{mark_of(own)} is gone, and without it nothing in {self.data} is removed: run the command again")
         if self.read_mark(own) != mark:
-            raise AtlasError(f"the mark {self.data}/{mark_of(own)} was written anew meanwhile, by a catalogue that is a copy of this one: nothing was removed")
+            raise AtlasError(f"the mark {self.data}/{mark_of(own)} was overwritten meanwhile by a catalogue that is a copy of this one: nothing was removed")
         with self.reach_filesystem() as (system, root), ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(file_remover(system), [f"{root}/{name}" for name in names]))
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace the file or link at `path` by a new file. If the process dies before the end, the former one is left."""
+    """Replace the file or link at `path` by a new file. If the process dies before the end, the old file or link remains."""
     remove_left(path)
     draft = new_draft(path)
     with draft.open("xb") as file:
@@ -241,7 +241,7 @@ def write_whole(path: Path, content: bytes) -> None:
     put_in_place(draft, path)
 
 
-ELSEWHERE = "give --data an empty folder, or prefix, of the lake's own"
+ELSEWHERE = "give --data an empty folder or prefix for this lake alone"
 
 
 def file_remover(system: fs.FileSystem) -> Callable[[str], None]:

@@ -1,4 +1,4 @@
-"""Copies of a lake as an atlas file, whole or of some layers."""
+"""Copying of a lake, or of some of its layers, into an atlas file."""
 
 import os
 from collections.abc import Collection, Sequence
@@ -24,7 +24,7 @@ from schema.table_digests import STORED, store_digests
 def pull(source: Path, target: Path, layers: Collection[int] | None, memory: str) -> None:
     """Copy the lake's last published state into a new file at `target`. layers: the only layers to copy, in tables that have layers; None for all.
 
-    Raises AtlasError if something is at `target`, or if the model has no such layer; the new file is then not left there.
+    Raises AtlasError if something is at `target`, or if the model has no such layer; no new file is then left.
     """
     refuse_taken(target)
     if kind := kind_of(target):
@@ -40,12 +40,12 @@ def pull(source: Path, target: Path, layers: Collection[int] | None, memory: str
             with closing(connect(lake, {**OFFLINE, "memory_limit": memory})) as con:
                 copy(con, lake, source, target, layers)
         except duckdb.Error as error:
-            raise AtlasError(f"{source} was not pulled, and nothing is at {target}: {' '.join(str(error).split())}") from error
+            raise AtlasError(f"{source} could not be pulled, and no file was made at {target}: {' '.join(str(error).split())}") from error
 
 
 def refuse_taken(target: Path) -> None:
     if os.path.lexists(target):
-        raise AtlasError(f"{target} is there already: give another name, or remove it")
+        raise AtlasError(f"{target} exists already: give another name, or remove it")
 
 
 def copy(con: duckdb.DuckDBPyConnection, lake: Lake, source: Path, target: Path, layers: Collection[int] | None) -> None:
@@ -75,7 +75,7 @@ def build_pulled_atlas(con: duckdb.DuckDBPyConnection, draft: Path, d_model: int
 
 
 def fill_tables(con: duckdb.DuckDBPyConnection, tables: Sequence[Table], layers: Collection[int] | None) -> dict[str, str]:
-    """Fill each table from the lake; return table → the place to read its rows from."""
+    """Fill each table from the lake; return table → the place from which to read its rows."""
     there = found_columns(con, CATALOG)
     for table in tables:
         if table.name in there.keys() - {STORED}:  # a lake that was published before this release may not have it

@@ -1,4 +1,4 @@
-"""Retries for a lake whose servers stop answering, as while PostgreSQL restarts: the ingest waits, opens the lake anew, and goes on."""
+"""Retries while a lake's servers do not answer, as when PostgreSQL restarts: the ingest waits, opens the lake anew, and continues."""
 
 import time
 from collections.abc import Callable
@@ -20,7 +20,7 @@ T = TypeVar("T")
 def run_with_retries(opening: Callable[[], AbstractContextManager[LakeStore]], action: Callable[[LakeStore], T], say: Callable[[str], object]) -> T:
     """Run `action` on the lake that `opening` opens, and return its result; while the lake does not answer, try again after growing waits.
 
-    Raises the error of the last attempt, and at once if the lake was never reached: then the address is wrong.
+    Raises the error of the last attempt. If the lake was never reached, the address may be wrong, so that the first error is raised at once.
     """
     was_reached, waits = False, list(WAITS)
     while True:
@@ -40,7 +40,7 @@ def run_with_retries(opening: Callable[[], AbstractContextManager[LakeStore]], a
 
 
 def may_pass(error: Exception) -> bool:
-    """Tell whether another attempt may succeed. A lost PostgreSQL shows as almost any DuckDB error, so only errors that it never causes are excluded."""
+    """Tell whether another attempt may succeed. A lost PostgreSQL appears as almost any DuckDB error: only errors that it never causes are excluded."""
     if isinstance(error, Locked):
         # by a session of this process, which PostgreSQL does not know to be dead
         return whoami() in str(error)

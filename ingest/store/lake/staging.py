@@ -1,4 +1,4 @@
-"""Shards in a lake's storage: Parquet files that become the lake's own in place, and a manifest for as long as they wait.
+"""Shards in a lake's storage: Parquet files, which become part of the lake's tables in place, and a manifest, until the shard is loaded.
 
 DATA/shards/000-00001-5f0c…/
   trigger.parquet …     written first
@@ -34,7 +34,7 @@ from schema.tables import metadata
 TYPES = {
     SmallInteger: pa.int16(), Integer: pa.int32(), BigInteger: pa.int64(), REAL: pa.float32(), Double: pa.float64(), Boolean: pa.bool_(),
 }  # fmt: skip
-"""Arrow types of the schema's types; columns of other types are left as they are."""
+"""Column type in the schema → Arrow type; columns of other types are left as they are."""
 
 
 def cast_columns(name: str, rows: pa.Table) -> pa.Table:
@@ -55,7 +55,7 @@ def types(name: str) -> dict[str, pa.DataType]:
 
 @dataclass(frozen=True)
 class Storage:
-    """The storage of a lake as a place for shards."""
+    """The staging area for shards in a lake's storage."""
 
     lake: Lake
 
@@ -69,7 +69,7 @@ class Storage:
         return system, f"{root}/shards"
 
     def write(self, worker: int, run_id: int, shard_id: int, tables: Mapping[str, pa.Table], after: Sequence[Sequence[int]] = ()) -> Shard:
-        """Write a shard. Every attempt has a folder of its own, so that a worker thought dead cannot write into another's."""
+        """Write a shard. Every attempt has a folder of its own, so that a worker that was wrongly given up cannot write into another worker's folder."""
         with self.place.reach_filesystem():
             system, root = self.open_filesystem()
             folder = f"{root}/{run_id:03d}-{shard_id:05d}-{uuid4().hex[:12]}"
@@ -91,7 +91,7 @@ class Storage:
             return Shard(f"{self.lake.data}/shards/{folder.removeprefix(root + '/')}", **manifest)
 
     def manifests(self) -> list[str]:
-        """List the names of all manifests, relative to the place. Files of that name elsewhere below the folder are not the lake's, and are left out."""
+        """List the names of all manifests, relative to the place. A manifest.json outside a shard's folder is not the lake's, and is left out."""
         return [name for name in self.place.files("shards") if name.endswith("/manifest.json") and OWN.fullmatch(name)]
 
     def waiting_shards(self) -> list[Shard]:
@@ -107,7 +107,7 @@ class Storage:
             raise damaged_shard_error(path, "its manifest cannot be read") from error
 
     def broken_manifests(self) -> list[tuple[str, str]]:
-        """List the manifests of shards that cannot be loaded: their names, each with the reason."""
+        """List the manifests of shards that cannot be loaded: the name of each, and the reason."""
         found = []
         for name in self.manifests():
             try:
@@ -128,7 +128,7 @@ class Storage:
             if n_found != n_rows:
                 raise damaged_shard_error(shard.path, f"{table}.parquet has {n_found} rows where the manifest says {n_rows}")
             if unknown := sorted(columns - {column.name for column in metadata(1).tables[table].columns}):
-                raise damaged_shard_error(shard.path, f"{table}.parquet has a column {unknown[0]}, which the table has not")
+                raise damaged_shard_error(shard.path, f"{table}.parquet has a column {unknown[0]}, which the table does not have")
 
     def discard(self, shard: Shard) -> None:
         """Remove only the manifest of a shard: its Parquet files may be the lake's by now."""

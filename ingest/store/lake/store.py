@@ -1,8 +1,8 @@
-"""A lake as the committer's store: shards' files are entered in place, and publishing merges their parts.
+"""A lake as the committer's store: files of shards become part of the tables where they are, and publishing merges the rows of the schema `parts`.
 
-DuckLake does not keep two processes from entering the same shard: it has no keys, and inserts never conflict. So every transaction updates the one row of
-`parts.committer`, which two processes cannot do at once, and only if its term is still the process's own. A process that opens the lake begins a new term,
-and the process before it can enter nothing more.
+DuckLake does not keep two processes from loading the same shard: it has no keys, and inserts never conflict. So every transaction updates the one row of
+`parts.committer`, which two processes cannot do at once, and only if the row still has the process's own term. A process that opens the lake begins a new
+term, after which the process before it can load nothing more.
 """
 
 import json
@@ -43,7 +43,7 @@ LOCK = 0x61746C6173
 """Key of PostgreSQL's advisory lock that means: this lake is being written."""
 
 PATIENCE = "1s"
-"""Time to wait for the lock: PostgreSQL frees it once it has noticed that a session is gone, and a command run right after another may come earlier."""
+"""Time to wait for the lock. PostgreSQL frees the lock only when it notices that a session is gone, and the next command may start before that."""
 
 COUNTS = {"neuron_statistics": "n_positions", "head_statistics": "n_destinations"}
 """Merged table → its column that counts how much of a corpus was read; one table for each pass that fills merged tables."""
@@ -90,7 +90,7 @@ class LakeStore:
             )
 
     def enter(self, table: str, file: str, n_rows: int, shard: Shard) -> None:
-        """Add a file to a table. If sweep and trace both bring the table (SHARED), only rows that are not there yet are added."""
+        """Add a Parquet file to a table. If the table is in SHARED, only rows that it lacks are added."""
         try:
             found = self.con.execute("SELECT num_rows FROM parquet_file_metadata(?)", [file]).fetchall()[0][0]
         except duckdb.Error as error:
@@ -116,7 +116,7 @@ class LakeStore:
         return int(self.con.execute(f"SELECT count(*) FROM {table} WHERE {among}", [file]).fetchall()[0][0])
 
     def publish(self) -> None:
-        """Merge the corpora that received parts since the last time, read them back, and mark the state that readers see."""
+        """Merge the statistics of each corpus that has new shards, read the result back, and mark the state that readers see."""
         with self.transaction():
             for corpus_id in self.outdated_corpora():
                 for table in MERGES:
@@ -135,7 +135,7 @@ class LakeStore:
         return sorted(found)
 
     def merge(self, table: str, corpus_id: int) -> None:
-        """Write the merged rows of a corpus anew, one file per layer."""
+        """Replace the merged rows of a table for one corpus, with one file per layer."""
         self.con.execute(f"DELETE FROM main.{table} WHERE corpus_id = ?", [corpus_id])
         order = ", ".join(metadata(1).tables[table].info["sort"])
         source = f"(FROM parts.{table} WHERE corpus_id = {corpus_id})"
@@ -148,7 +148,7 @@ class LakeStore:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Open one transaction of this term. Raises Locked if another process has begun a later term."""
+        """Run the block as one transaction of this term. Raises Locked if another process has begun a later term."""
         try:
             with transaction(self.con):
                 changed = self.con.execute("UPDATE parts.committer SET n_commits = n_commits + 1 WHERE term = ?", [self.term]).fetchall()
@@ -170,7 +170,7 @@ def is_away(error: duckdb.Error) -> bool:
 
 def taken_over_error(con: duckdb.DuckDBPyConnection, path: Path) -> Locked:
     who = con.execute("SELECT c.holder FROM parts.committer AS c").fetchall()[0][0]
-    return Locked(f"the lake of {path} has been taken over by {who}; what this process had entered is kept. Let that one go on, or stop it and run this again.")
+    return Locked(f"the lake of {path} has been taken over by {who}; what this process loaded is kept. Let that process go on, or stop it and run this again.")
 
 
 def whoami() -> str:

@@ -1,4 +1,4 @@
-"""Merging of the shards' rows of one table: SQL from `part`, all rows of some neurons or heads of a corpus and layer, to the rows of an atlas.
+"""SQL that merges the rows of many shards in one table. Its source `part` has all rows of some neurons or heads of one corpus and layer.
 
 Because parts are merged one by one, memory grows neither with the size of the model nor with the number of shards.
 """
@@ -12,10 +12,10 @@ import duckdb
 MERGES = {file.stem: file.read_text(encoding="utf-8") for file in Path(__file__).parent.glob("*.sql")}
 
 UNITS = {"attention_distance": "head", "head_statistics": "head", "neuron_statistics": "neuron", "trigger": "neuron"}
-"""The unit that a table's rows of a layer describe, which is also the name of its column."""
+"""Table → the unit that each of its rows describes, which is also the name of the unit's column."""
 
 ROWS_AT_ONCE = {"attention_distance": 2**20, "head_statistics": 2**20, "neuron_statistics": 2**17, "trigger": 2**25}
-"""Rows that are merged at once. Statistics need about 3 kB a row, of the writer's 2 GB; triggers are sorted, and spill to the disk if they do not fit.
+"""Table → number of rows that are merged at once. Statistics need about 3 kB of memory per row; triggers are sorted, and spill to disk if they do not fit.
 Small parts of triggers would leave many half-filled row groups, whose blocks stay free in the file."""
 
 WHOLE_LAYER = "FROM {} WHERE corpus_id = ? AND layer = ?"
