@@ -124,4 +124,4 @@ def test_a_folder_of_sockets_that_is_another_users(world: World, capsys: pytest.
         uid = os.getuid() + 1
         private_folder().rename(sockets / f"activation-atlas-{uid}")
         monkeypatch.setattr(os, "getuid", lambda: uid)
-        assert "is to hold the socket of the model process, and others can enter it" in one_line(world, ["x"], capsys)
+        assert "is for the socket of the model process, but is no folder that you alone can enter" in one_line(world, ["x"], capsys)
