@@ -177,15 +177,15 @@ def test_an_arm_is_read_back_from_its_canonical_json_one_row_a_unit() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[", "interventions are JSON, and these are none"),
-        ("{}", "an arm is a list of at most 100,000 interventions"),
+        ("[", "interventions must be JSON, and these are not"),
+        ("{}", "an arm must be a list of at most 100,000 interventions"),
         ("[" * 20, "nested deeper than 8"),
-        ('[{"edges":[[8,2]],"layer":0,"op":"block","site":"attention","units":"all"}]', "not resolved: one unit each"),
+        ('[{"edges":[[8,2]],"layer":0,"op":"block","site":"attention","units":"all"}]', "not resolved: each must have one unit"),
         (
             '[{"layer":1,"op":"zero","positions":"all","site":"attn_out"},{"layer":0,"op":"zero","positions":"all","site":"attn_out"}]',
             "in the order of the forward",
         ),
-        ('[{"layer":0,"op":"set","positions":"all","site":"coefficient","strength":{"norm":1.0},"units":[0]}]', "not in their canonical JSON"),
+        ('[{"layer":0,"op":"set","positions":"all","site":"coefficient","strength":{"norm":1.0},"units":[0]}]', "not in canonical JSON"),
     ],
 )
 def test_other_json_is_no_resolved_arm(text: str, said: str) -> None:

@@ -311,7 +311,7 @@ def test_a_full_disk_leaves_the_last_good_file(full_path: Path, limit: int) -> N
     before = EXPERIMENTS.path(full_path).read_bytes()
     assert len(before) > limit
     ran = subprocess.run([sys.executable, "-c", FULL.format(limit=limit, path=str(full_path))], capture_output=True, text=True, cwd=ROOT, check=True)
-    assert "tiny.experiments.duckdb is as it was, for it cannot be written: " in ran.stdout
+    assert "tiny.experiments.duckdb cannot be written, and is unchanged: " in ran.stdout
     assert ran.stdout.count("\n") == 1
     assert EXPERIMENTS.path(full_path).read_bytes() == before
     assert sorted(p.name for p in full_path.parent.glob("tiny*")) == ["tiny.duckdb", "tiny.experiments.duckdb"]
