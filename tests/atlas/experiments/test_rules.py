@@ -125,7 +125,9 @@ def test_a_value_near_zero_may_be_what_float16_has_next_to_it() -> None:
     asked = (Intervention("coefficient", "set", 1, (0,), Positions("all"), 2.0**-25.5),)
     (row,) = change_rows(asked)
     assert fault(canonical_json(asked), arm_sha256(asked), [row | {"value": 0.0}]) is None
-    assert fault(canonical_json(asked), arm_sha256(asked), [row | {"value": 2.0**-24}]) == "rank 1 of arm_change is not its intervention"
+    assert (
+        fault(canonical_json(asked), arm_sha256(asked), [row | {"value": 2.0**-24}]) == "the row of rank 1 in arm_change is not the intervention of that rank"
+    )
 
 
 @pytest.mark.thorough
