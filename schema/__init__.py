@@ -1,7 +1,7 @@
 """Contents of an atlas (tables, views, audits), and the one place that opens a DuckDB file."""
 
 __atlas__ = True
-"""Mark of this package as ours, which `import atlas` checks: another distribution installs a top-level `schema` too."""
+"""Mark of this project's package `schema`. `import atlas` checks it, because another distribution installs a package of the same name."""
 
 SCHEMA_VERSION = 4
-"""Version of the tables below. An atlas of another version is refused, never half read."""
+"""Version of the tables of an atlas. An atlas of another version is refused as a whole."""

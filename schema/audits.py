@@ -31,7 +31,7 @@ OWN = "c.database_name = current_database() AND c.schema_name = 'main'"
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of an audit: how many rows break the rule, and the first of them by column name (None if no row does)."""
+    """Result of an audit: the number of rows that break the rule, and one of these rows as column → value (None if there is none)."""
 
     audit: Audit
     n_rows: int
@@ -39,7 +39,7 @@ class Finding:
 
 
 def derived_audits() -> Iterator[Audit]:
-    """Yield the audits that every view and question of this version is in the file."""
+    """Yield two audits, which check that every view and every question of this version is in the file."""
     for kind, names, catalog in (
         ("view", view_files(), "SELECT v.view_name FROM duckdb_views() AS v WHERE v.database_name = current_database()"),
         ("question", question_files(), "SELECT f.function_name FROM duckdb_functions() AS f WHERE f.database_name = current_database()"),
@@ -51,7 +51,7 @@ def derived_audits() -> Iterator[Audit]:
 
 @cache
 def column_audit(d_model: int) -> Audit:
-    """Build the audit that every column of this version is in the file with its type: with another type, questions would fail or give other answers."""
+    """Build the audit that checks that every column of this version is in the file with its type. Otherwise a question would fail or answer wrongly."""
     with closing(open_writer(":memory:")) as con:
         create_tables(con, d_model)
         # under the names that DuckDB itself gives types
@@ -90,7 +90,10 @@ BOUNDS: dict[str, tuple[float, float | None]] = {"in [0, 1]": (0, 1 + ROUNDING),
 
 @cache
 def companion_metadata(kind: Companion) -> MetaData:
-    """Read the metadata of a kind's tables from a new file and from their headers. Tables without a grain, of another distribution, are left out."""
+    """Read the metadata of a kind's tables, from an empty database of the kind and from the tables' headers.
+
+    A table whose header names no grain is left out: another distribution may have such tables.
+    """
     headers = read_headers(kind.tables.read_text(encoding="utf-8"))
     with closing(open_writer(":memory:")) as con:
         attach_blank(con, kind)
@@ -113,7 +116,10 @@ def companion_metadata(kind: Companion) -> MetaData:
 
 
 def companion_audits(kind: Companion) -> list[Audit]:
-    """List the audits of a kind of file beside an atlas: those that follow from its tables, and those in its folder `audits`. A file of it must be attached."""
+    """List the audits of a kind of file beside an atlas: those that follow from its tables, and those in its folder `audits`.
+
+    To run them, a file of the kind must be attached.
+    """
     written = read_folder(kind.folder / "audits").items()
     return [
         *(audit for audit in metadata_audits(companion_metadata(kind)) if kind.is_of_one_model or not audit.name.endswith(RANGE)),

@@ -1,6 +1,6 @@
-"""Creation of the tables of a new file, and of the derived objects of any: views, table macros, comments.
+"""Creation of the tables of a new file, and of the derived objects of any file: views, table macros, comments.
 
-Only the functions that write DDL import SQLAlchemy: reading an atlas file does not need it.
+Only the functions that write DDL import SQLAlchemy, which reading an atlas file does not need.
 """
 
 import re
@@ -31,7 +31,7 @@ def dialect() -> "Dialect":
 
 
 def table_ddl(table: "Table") -> Iterator[str]:
-    """Yield CREATE TABLE for a table, and its comments."""
+    """Yield the SQL statements that create a table and its comments."""
     from sqlalchemy.schema import CreateTable
 
     yield str(CreateTable(table).compile(dialect=dialect()))
@@ -39,7 +39,7 @@ def table_ddl(table: "Table") -> Iterator[str]:
 
 
 def table_comments(table: "Table", kind: str = "TABLE") -> Iterator[str]:
-    """Yield COMMENT ON for a table, or for the view that stands in for it, and for each column."""
+    """Yield the COMMENT ON statements of a table and its columns. kind: VIEW if a view stands in for the table."""
     from sqlalchemy.schema import SetColumnComment, SetTableComment
 
     yield str(SetTableComment(table).compile(dialect=dialect())).replace("TABLE", kind, 1)
@@ -64,7 +64,7 @@ def create_tables(con: duckdb.DuckDBPyConnection, d_model: int) -> "MetaData":
 
 
 def derived_files() -> dict[str, str]:
-    """Sort the SQL of every view and table macro, {name: SQL}, so that each comes after those that it uses: DuckDB binds both when they are created.
+    """Return the SQL of every view and table macro, {name: SQL}, each after those that it uses: DuckDB looks up the names in the SQL when it creates them.
 
     A view or macro counts as used if its name is a word of the SQL outside comments.
     """
@@ -76,7 +76,7 @@ def derived_files() -> dict[str, str]:
 def install_derived(con: duckdb.DuckDBPyConnection) -> None:
     """(Re)create views and table macros.
 
-    Raises AtlasError at the first that fails: DuckDB 2.0.0 runs no more of a transaction in which a statement failed.
+    Raises AtlasError at the first that fails, since DuckDB 2.0.0 runs no further statement of a transaction in which one has failed.
     """
     for name, sql in derived_files().items():
         try:

@@ -1,8 +1,8 @@
-"""Digest of a table's rows: a number that every version of DuckDB gives for the same rows, in any order, and for no others.
+"""Digest of a table's rows: a number that depends on their values and column names, but neither on their order nor on the version of DuckDB.
 
-Each row is hashed by a function of ours over the Arrow batches that DuckDB hands out, and the hashes are added modulo 2**64, so that the digests of parts
-add up to that of the whole. A null adds nothing: a column that a release adds, null in the existing rows, leaves their digest as it was.
-A digest detects damage. It does not detect intent: other rows with the same digest can be found on purpose.
+Each row of the Arrow batches that DuckDB returns is hashed by a function of this module, and the hashes are added modulo 2**64, so that the digests of parts of
+a table add up to the digest of the whole. A null adds nothing to the hash of its row: a new column, which is null in the existing rows, leaves their digest
+unchanged. A digest detects accidental damage, but not intent: other rows with the same digest can be found on purpose.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 BATCH_ROWS, BATCH_BYTES = 16_384, 2**21
-"""Limits on the rows and bytes that are hashed at once, so that the numbers of several steps fit in a processor's cache."""
+"""Limits on the rows and bytes that are hashed at once, so that the intermediate results fit in a processor's cache."""
 
 WORD, MODULUS = pa.uint64(), 2**64
 
@@ -45,7 +45,7 @@ def digest_rows(reader: pa.RecordBatchReader) -> Digest:
 
 
 def digest_batch(batch: pa.RecordBatch) -> Digest:
-    """Digest the rows of a batch. The names of its columns count, their order does not."""
+    """Digest the rows of a batch. The result depends on the names of the columns, not on their order."""
     if not batch.num_rows:
         return NOTHING
     if batch.nbytes > BATCH_BYTES and batch.num_rows > 1:
@@ -70,7 +70,10 @@ def hash_rows(names: Sequence[str], columns: Sequence[pa.Array]) -> pa.Array:
 
 
 def as_words(values: pa.Array) -> pa.Array:
-    """Hash every value to a number below 2**64; different values get different numbers as far as there are enough. Nulls stay null."""
+    """Hash every value to a number below 2**64; nulls stay null.
+
+    Different integers, floats, booleans or timestamps get different numbers; different values of other types almost always do.
+    """
     kind = values.type
     if isinstance(values, pa.ExtensionArray):
         return as_words(values.storage)
@@ -103,7 +106,7 @@ def hash_texts(values: pa.Array) -> pa.Array:
 
 
 def hash_lists(values: pa.Array) -> pa.Array:
-    """Hash every list: multiply the hash of each item by the power of one base that its place gives, add these up, and add the list's length."""
+    """Hash every list: multiply each item's hash by a fixed base raised to the item's index in the list, and add up these products and the list's length."""
     if pa.types.is_fixed_size_list(values.type):
         values = values.cast(pa.list_(values.type.value_type))
     start = values.offsets[0]
@@ -118,7 +121,7 @@ def hash_lists(values: pa.Array) -> pa.Array:
 
 
 def hash_items(items: pa.Array) -> pa.Array:
-    """Hash every item of lists. Null hashes to 0, and every other hash is shifted by a constant."""
+    """Hash every item of lists. The hash of a null is 0; a constant is added to every other hash, so that the value 0 does not hash like a null."""
     if items.type == pa.int8() and not items.null_count:
         return words_of_bytes().take(items.view(pa.uint8()))
     return pc.add(as_words(items), pa.scalar(number("item", 0), WORD)).fill_null(0)
@@ -126,7 +129,7 @@ def hash_items(items: pa.Array) -> pa.Array:
 
 @cache
 def words_of_bytes() -> pa.Array:
-    """Tabulate the hash of every value of an int8, at the place of its bits: looking it up is faster than hashing."""
+    """Tabulate the hash of every int8 value, at the index that its bits give as a uint8: looking a hash up is faster than computing it."""
     signed = pa.array([*range(128), *range(-128, 0)], pa.int16())
     return hash_items(signed)
 
@@ -152,7 +155,7 @@ def fold(words: pa.Array) -> pa.Array:
 
 
 def scatter(words: pa.Array) -> pa.Array:
-    """Mix words so that two words that differ in one bit come to differ in about half of their bits."""
+    """Mix the bits of each word: two words that differ in one bit get results that differ in about half of their bits."""
     one, other = (pa.scalar(number("scatter", i), WORD) for i in range(2))
     return fold(pc.multiply(fold(pc.multiply(fold(words), one)), other))
 

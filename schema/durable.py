@@ -1,4 +1,4 @@
-"""Files that survive a loss of power: their bytes are on the disk before their name, and their name before anything relies on it."""
+"""Files that survive a loss of power: the bytes of a file are on the disk before its name is, and its name before anything relies on it."""
 
 import os
 from contextlib import suppress

@@ -1,7 +1,7 @@
 """Errors that a user meets. Each message says what was requested, where, and what exists or what to do."""
 
 NO_SPACE = ("No space left", "File too large", "Disk quota", "Could not write all bytes")
-"""Parts of the messages of the system and of DuckDB for a disk that is full, for this user or for all."""
+"""Parts of the messages by which the operating system and DuckDB report a full disk, or a user's limit that is reached."""
 
 
 class AtlasError(Exception):
@@ -13,11 +13,11 @@ class Locked(AtlasError):
 
 
 class Unreachable(AtlasError):
-    """The catalogue of a lake, or its files, do not answer."""
+    """The catalogue of a lake, or the storage of its files, does not answer."""
 
 
 class NotAnAtlas(AtlasError):
-    """The file is missing, is no DuckDB file, holds no atlas, or one of another schema version."""
+    """The file is missing, is not a DuckDB file, holds no atlas, or holds an atlas of another schema version."""
 
 
 class QueryRefused(AtlasError):
@@ -29,5 +29,5 @@ class QueryTimeout(AtlasError):
 
 
 def what_there_is(names: str) -> str:
-    """Word the end of a message that something does not exist: it lists the names that exist, or says that there are none."""
+    """Write the end of a message that something does not exist: list the names that do exist, or say that there are none."""
     return f"they are {names}" if names else "there are none yet"

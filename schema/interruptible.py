@@ -1,7 +1,7 @@
 """Statements that Ctrl-C and a time limit can stop.
 
-On Ctrl-C, DuckDB 1.5 raises while its own threads go on with the query, and the next use of the connection waits for them.
-So the statement runs in a thread of its own, and the caller's thread, which gets the signals, interrupts it.
+On Ctrl-C, DuckDB 1.5 raises an exception while its own threads continue the query, and the next use of the connection waits for them.
+So the statement runs in a separate thread, and the caller's thread, which receives the signals, interrupts it.
 """
 
 import time
@@ -14,11 +14,11 @@ import duckdb
 T = TypeVar("T")
 
 GLANCE = 0.1
-"""Seconds between two looks at signals and the clock: polars' signal handler does not wake a thread that waits."""
+"""Seconds between two checks for signals and the time limit: polars' signal handler does not wake a waiting thread."""
 
 
 def interruptible(cursor: duckdb.DuckDBPyConnection, run: Callable[[], T], timeout: float = float("inf")) -> T:
-    """Return run(), which uses `cursor` and nothing else of the connection. Raises TimeoutError after `timeout` seconds."""
+    """Call `run` in another thread and return its result; `run` must use only `cursor`, not its connection. Raises TimeoutError after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     with ThreadPoolExecutor(1, thread_name_prefix="duckdb") as pool:
         running = pool.submit(run)

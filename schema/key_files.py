@@ -1,7 +1,7 @@
 """Keys beside an atlas: the folder NAME.keys of Parquet files that `--keys` writes and `atlas retrieve` reads.
 
 Each file holds one shard's entries in the order of position_id: position_id and document_id BIGINT, next_token_id INTEGER, key FLOAT16[d_model].
-The table key_file of the atlas lists its files and their digests; any other file in the folder belongs to no atlas.
+The table key_file of the atlas lists these files and their digests; a file in the folder that it does not list belongs to no atlas.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ COLUMNS = ("position_id", "document_id", "next_token_id", "key")
 
 
 def keys_folder(atlas: Path | str) -> Path:
-    """Give the path of the folder that holds the keys of the atlas at that path."""
+    """Return the path of the folder that holds the keys of the atlas at the path `atlas`."""
     return Path(atlas).with_name(f"{Path(atlas).stem}.keys")
 
 
@@ -29,7 +29,10 @@ def file_sha256(path: Path) -> str:
 
 
 def find_key_faults(con: duckdb.DuckDBPyConnection, atlas: Path | str, schema: str = "main") -> Iterator[str]:
-    """Yield a message for each key file of an atlas that is missing or has changed; none if the whole folder is missing, as for an atlas sent alone."""
+    """Yield a message for each key file of an atlas that is missing or has changed.
+
+    Yield none if the whole folder is missing: an atlas may be sent without its keys.
+    """
     folder = keys_folder(atlas)
     if not folder.exists():
         return
@@ -38,6 +41,6 @@ def find_key_faults(con: duckdb.DuckDBPyConnection, atlas: Path | str, schema: s
         # by its name alone: somebody else may have written it
         path = folder / Path(name).name
         if path.name not in there:
-            yield f"{path} is gone"
+            yield f"{path} is missing"
         elif file_sha256(path) != sha256:
             yield f"{path} is not the file that was written"

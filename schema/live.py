@@ -1,7 +1,7 @@
 """Protocol between the model process and its clients: where its socket is, how large requests may be, and how it answers.
 
-A request is one JSON object. The answer is lines of JSON. Each says what is being done, until one has `error`, or `tables` (name → bytes): then the tables
-follow its line break as Arrow streams, in that order.
+A request is one JSON object, and the answer consists of lines of JSON. Each line reports progress except the last, which has either `error` or `tables`
+(name → number of bytes). After a line with `tables` come the tables themselves, as Arrow streams in the same order.
 """
 
 import hashlib
@@ -24,23 +24,23 @@ MOST_ARMS = 64
 
 MOST_POSITIONS = 1024
 """Limit on the tokens that are traced at once. The prompt's tokens count again for each arm, and for each separate run that arms take states from: the states
-of a token take half a megabyte in a small model. The mask of a layer with blocked edges is bounded too: it has a row for each token, and is freed after the
-layer."""
+of a token take half a megabyte in a small model. The same limit bounds the mask of a layer with blocked edges, which has a row for each token and is freed
+after the layer."""
 
 MOST_FORWARDS = 4096
-"""Limit on the sequences that the model reads for one request, new tokens times arms among them."""
+"""Limit on the number of new tokens of a request times the number of its prompts, which are the prompt itself and one copy for each arm."""
 
 LONGEST = 600.0
 """Seconds that a request may take once it is its turn and the model is loaded."""
 
 QUEUE = 64
-"""Limit on the requests that wait while one is answered; each visitor has at most one of them."""
+"""Limit on the requests that wait while one is answered; each visitor has at most one waiting request."""
 
 MOST_UNTAKEN = 8
-"""Limit on the answers that are kept in memory while they are sent."""
+"""Limit on the answers that are held in memory while they are sent; beyond it, no new request is accepted."""
 
 TAKEN = 75
-"""Exit status of a process that found another one serving its atlas."""
+"""Exit status of a model process that found another one already serving its atlas."""
 
 LONGEST_PATH = 107
 """Limit on the bytes of a Unix socket's path."""
@@ -50,7 +50,10 @@ MOST_LINE = 1 << 20
 
 
 def socket_path(atlas: Path | str) -> Path:
-    """Name the socket of the atlas's model process. Raises AtlasError if others can enter its folder, and so could answer instead, or for a path too long."""
+    """Return the path of the socket of the atlas's model process.
+
+    Raises AtlasError if the path is too long, or if other users can enter its folder, where they could answer requests themselves.
+    """
     name = os.fspath(atlas)
     identity = name if "://" in name else str(Path(atlas).resolve())
     path = private_folder() / f"{hashlib.sha256(identity.encode()).hexdigest()[:16]}.sock"
@@ -60,7 +63,10 @@ def socket_path(atlas: Path | str) -> Path:
 
 
 def private_folder() -> Path:
-    """Return the folder for sockets, which nobody else can enter; make it if it does not exist. Raises AtlasError if others can enter it."""
+    """Return the folder for sockets, which no other user can enter; make it if it does not exist.
+
+    Raises AtlasError if the folder cannot be made, or if other users can enter it.
+    """
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     parent = Path(runtime) if runtime and Path(runtime).is_dir() else Path(tempfile.gettempdir())
     folder = parent / f"activation-atlas-{os.getuid()}"
@@ -69,11 +75,12 @@ def private_folder() -> Path:
             folder.mkdir(mode=0o700)
         found = folder.lstat()
     except OSError as error:
-        raise AtlasError(
-            f"{folder} is to hold the socket of the model process, and cannot: {error.strerror}; set XDG_RUNTIME_DIR to a folder of yours"
-        ) from error
+        raise AtlasError(f"cannot make {folder} for the socket of the model process: {error.strerror}; set XDG_RUNTIME_DIR to a folder of your own") from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
-        raise AtlasError(f"{folder} is to hold the socket of the model process, and others can enter it; remove it, or set XDG_RUNTIME_DIR to one of yours")
+        raise AtlasError(
+            f"{folder} is for the socket of the model process, but is no folder that you alone can enter; "
+            "remove it, or set XDG_RUNTIME_DIR to a folder of your own"
+        )
     return folder
 
 

@@ -1,4 +1,4 @@
-"""The process at the other end of the model process's socket: whether it hangs, and killing it if it does. Only on Linux; elsewhere no process is killed."""
+"""The model process as its client sees it, at the other end of a socket: the client tells whether it hangs, and kills it if so. On Linux only."""
 
 import os
 import select
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 WORD = 5.0
-"""Seconds within which a process must report: it does so every second, but a busy machine may delay it."""
+"""Seconds within which a model process must send a line: it sends one every second, but a busy machine may delay it."""
 
 GONE = 10.0
-"""Seconds that the end of a process may take."""
+"""Seconds to wait for a killed process to end."""
 
 HANGING = "TtS"
 """States of a process that may hang: stopped by a signal or a debugger, or asleep until an event, but not waiting for a disk or for a processor."""
@@ -23,14 +23,17 @@ HANGING = "TtS"
 
 @dataclass(frozen=True)
 class Peer:
-    """A process at one moment. started: in ticks since the machine's start; it tells later users of the PID apart. ticks: processor time used so far."""
+    """A process at one moment.
+
+    started: when it started, in clock ticks since the machine's start; this tells it from a later process with the same PID. ticks: processor time used so far.
+    """
 
     pid: int
     started: int
     ticks: int
 
     def is_hung(self) -> bool:
-        """Tell whether the process is stopped or asleep, and has used no tick of processor time since this record."""
+        """Tell whether the process is stopped or asleep, and has used no tick of processor time since this record was made."""
         now = process_at(self.pid)
         if now is None or now[1] != self:
             return False
@@ -68,7 +71,7 @@ def is_model_process(pid: int) -> bool:
 
 
 def process_at(pid: int) -> tuple[str, Peer] | None:
-    """Read the one-letter state of a process, and its record; None if there is no such process."""
+    """Read the one-letter state of a process, and its record as a Peer; None if there is no such process."""
     try:
         words = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -77,7 +80,7 @@ def process_at(pid: int) -> tuple[str, Peer] | None:
 
 
 def is_stuck(pid: int) -> bool:
-    """Watch a process that has not answered for WORD more seconds, and tell whether it hangs."""
+    """Watch a process that has not answered, for another WORD seconds, and tell whether it hangs."""
     before = process_at(pid)
     time.sleep(WORD)
     return before is not None and before[1].is_hung()

@@ -18,7 +18,7 @@ class Audit:
 
 
 def grain_audit(table: Table) -> Audit:
-    """Build the audit that no two rows are of the same grain; a table without grain columns has at most one row."""
+    """Build the audit that checks that no two rows have the same values in the grain columns. A table without grain columns may have one row."""
     grain = table.info["grain"]
     columns = ", ".join(f"t.{c}" for c in grain)
     sql = (
@@ -30,7 +30,7 @@ def grain_audit(table: Table) -> Audit:
 
 
 def reference_audit(column: Column) -> Audit:
-    """Build the audit that every value is found in the column it refers to; null refers to nothing."""
+    """Build the audit that checks that every value of a column exists in the column that it refers to. Nulls are not checked."""
     target, key = column.info["references"].split(".")
     schema = f"{column.table.schema}." if column.table.schema else ""
     sql = (
@@ -41,7 +41,7 @@ def reference_audit(column: Column) -> Audit:
 
 
 def null_audit(table: Table) -> Audit:
-    """Build the audit that there are no nulls in columns whose metadata allows none."""
+    """Build the audit that checks that columns whose metadata forbids nulls have none."""
     required = [c.name for c in table.columns if not c.nullable]
     nulls = " OR ".join(f't."{name}" IS NULL' for name in required)
     return Audit(f"{table.fullname}: not null", f"no null in {', '.join(required)}", f"SELECT t.* FROM {table.fullname} AS t WHERE {nulls}")
@@ -51,18 +51,18 @@ RANGE = ": range"
 """Suffix of the names of audits that check a table against the sizes of the atlas's model."""
 
 SIZES = {"layer": "n_layers", "neuron": "d_ffn", "head": "n_heads"}
-"""Column → column of `model` with how many of them the model has."""
+"""Column of a table → column of `model` that holds how many layers, neurons or heads the model has."""
 
 
 def layer_audit(table: Table) -> Audit:
-    """Build the audit that layers, neurons and heads are those of the model."""
+    """Build the audit that checks that every layer, neuron and head is one that the model has."""
     conditions = [f"t.{name} NOT BETWEEN 0 AND m.{size} - 1" for name, size in SIZES.items() if name in table.columns]
     sql = f"SELECT t.* FROM {table.fullname} AS t CROSS JOIN model AS m WHERE {' OR '.join(conditions)}"
     return Audit(f"{table.fullname}{RANGE}", "layers, neurons and heads are those of the model", sql)
 
 
 def finite_audit(table: Table) -> Audit:
-    """Build the audit that every number, and every number of a vector, is finite. Nulls are not checked."""
+    """Build the audit that checks that every number is finite, also within vectors. Nulls are not checked."""
     numbers = [f't."{c.name}"' for c in table.columns if isinstance(c.type, Float)]
     # the sum of a vector is in float64, which finite float32 numbers cannot overflow
     summed = [f't."{c.name}"::FLOAT[]' for c in table.columns if isinstance(c.type, Vector)]
@@ -71,7 +71,7 @@ def finite_audit(table: Table) -> Audit:
 
 
 def bounds_audit(table: Table) -> Audit:
-    """Build the audit that every number lies within the bounds of its column. Nulls are not checked."""
+    """Build the audit that checks that every number lies within the bounds of its column. Nulls are not checked."""
     bounded = {f't."{c.name}"': c.info["bounds"] for c in table.columns if "bounds" in c.info}
     wrong = " OR ".join(f"{number} < {low}" + (f" OR {number} > {high}" if high is not None else "") for number, (low, high) in bounded.items())
     rule = "probabilities lie in [0, 1], and what cannot be negative is not"
@@ -84,7 +84,7 @@ def select_list(table: Table, columns: list[str]) -> str:
 
 
 def rows_audit(table: Table) -> Audit:
-    """Build the audit that a table has as many rows as its shards brought."""
+    """Build the audit that checks that a table has as many rows as the records of its shards say."""
     counted = f"(SELECT coalesce(sum((s.n_rows ->> '{table.name}')::BIGINT), 0) FROM shard AS s)"
     sql = f"FROM (SELECT {counted} AS n_counted, count(*) AS n_found FROM {table.fullname}) AS n WHERE n.n_counted <> n.n_found"
     return Audit(f"{table.fullname}: shard rows", "the table has the rows that the manifest of the shards counts", sql)

@@ -1,4 +1,4 @@
-"""Check that an atlas file consists of plain rows: an ingest writes into a copy, in which a stranger's definitions would act with nothing locked."""
+"""Check that an atlas file consists of plain rows: an ingest writes into a copy that is not locked down, in which a stranger's definitions could act."""
 
 from pathlib import Path
 
@@ -14,7 +14,8 @@ SHADOWS = f"""
 SELECT lower(f.function_name) FROM duckdb_functions() AS f GROUP BY lower(f.function_name)
 HAVING bool_or(f.database_name = '{SENT}') AND bool_or(f.database_name = 'system')
 """
-"""Names of tables, views and macros are in lower case: DuckDB treats names that differ only in case as one."""
+"""Query for macros of the file that have the name of a DuckDB function. Names are put in lower case, here and above: DuckDB treats names that differ only in
+case as one."""
 
 
 def check_plain(path: Path) -> None:
@@ -31,4 +32,4 @@ def check_plain(path: Path) -> None:
     }
     found = "; ".join(f"{what} ({', '.join(sorted(names)[:5])})" for what, names in odd.items() if names)
     if found:
-        raise NotAnAtlas(f"{path} is no atlas as an ingest makes it, and none is made into it: it holds {found}")
+        raise NotAnAtlas(f"{path} is not an atlas as an ingest makes one, so nothing is ingested into it: it holds {found}")

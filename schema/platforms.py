@@ -11,4 +11,4 @@ LIMITS_MEMORY = sys.platform == "linux"
 def require_unix() -> None:
     """Raise AtlasError on Windows."""
     if sys.platform == "win32":
-        raise AtlasError("activation-atlas runs on Linux and macOS: Windows has no such locks of files as it needs (flock). Use it there in WSL")
+        raise AtlasError("activation-atlas runs on Linux and macOS: Windows lacks the file locks that it needs (flock). On Windows, use it in WSL")

@@ -21,7 +21,7 @@ def amount(task: Task) -> str:
 
 
 def rate(task: Task) -> str:
-    """Format the units per second, over the last 30 seconds; '' if unknown, and for a stage."""
+    """Format the units per second, over the last 30 seconds; '' if unknown, and for a stage, which has no units."""
     return "" if not task.speed or task.total is None else f"{task.speed:,.{0 if task.speed > 10 else 2}f} {task.fields['unit']}/s"
 
 
@@ -35,7 +35,7 @@ class Column(ProgressColumn):
 
 
 class Lines(Progress):
-    """Progress as lines of text, because bars would fill a log that nobody watches."""
+    """Progress as lines of text, for output that is no terminal: bars would fill a log."""
 
     def __init__(self, console: Console, every: float) -> None:
         super().__init__(console=console, disable=True)
@@ -75,7 +75,7 @@ class Lines(Progress):
 
     def tell_again(self) -> None:
         while not self.is_over.wait(self.every):
-            memory = f"{peak_bytes() / 1e9:.1f} GB of memory at most"
+            memory = f"peak memory {peak_bytes() / 1e9:.1f} GB"
             for task in self.tasks:
                 if not task.finished:
                     left = "" if task.time_remaining is None else f"ETA {clock(task.time_remaining)}"

@@ -1,4 +1,4 @@
-"""Verification of an atlas: reads the atlas, its keys and the files beside it from end to end, and compares them with the digests stored at writing, if any.
+"""Verification of an atlas: the atlas, its keys and the files beside it are read from end to end, and compared with the digests that were stored with them.
 
 Reading runs in a separate process, because some damaged files crash DuckDB.
 """
@@ -36,18 +36,18 @@ ELSEWHERE = (duckdb.InterruptException, duckdb.OutOfMemoryException, duckdb.Conn
 """Errors that DuckDB may raise while it reads an undamaged table."""
 
 MOST_FAULTS, LONGEST_FAULT = 50, 500
-"""Most faults reported for a file, and most characters of each."""
+"""Limits on the faults that are reported for a file, and on the characters of each."""
 
 CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
-"""Signals by which a process ends through its own fault; any other is sent to it from outside, for instance if memory runs out."""
+"""Signals that end a process through its own fault; any other signal comes from outside, for instance if memory runs out."""
 
 
 @dataclass
 class Reading:
     """Result of reading a file.
 
-    told: what was read, keys included. is_compared: whether there were digests to compare with. faults, key_faults: what is wrong with the file and with its
-    keys, one line each. locked: why the file cannot be read just now, '' if it can.
+    told: how much was read, keys included, for messages. is_compared: whether digests were stored to compare with. faults, key_faults: what is wrong with the
+    file and with its keys, one line each. locked: why the file cannot be read at the moment, '' if it can.
     """
 
     path: str
@@ -78,15 +78,15 @@ def read_in_subprocess(paths: Sequence[Path]) -> Iterator[Reading]:
         if not left:
             return
         if done.returncode >= 0:
-            raise AtlasError(f"cannot read {left[0]}: {(done.stderr.splitlines() or ['its reader ended and said nothing'])[-1]}")
+            raise AtlasError(f"cannot read {left[0]}: {(done.stderr.splitlines() or ['the process that read it ended without a message'])[-1]}")
         name = signal.Signals(-done.returncode).name
         if -done.returncode not in CRASHES:
-            raise AtlasError(f"{name} ended the process that read {left[0]}: nothing is known of the file; run the command again")
+            raise AtlasError(f"the signal {name} ended the process that read {left[0]}, so the file was not checked; run the command again")
         yield Reading(str(left.pop(0)), faults=[f"reading it crashes DuckDB ({name})"])
 
 
 def read_file(path: Path) -> Reading:
-    """Read every table of a database file on disk, and the keys that it names."""
+    """Read every table of a database file, and the key files that it names."""
     found = Reading(str(path))
     try:
         with open_untrusted(path) as con:
@@ -105,7 +105,7 @@ def read_file(path: Path) -> Reading:
 
 def shorten(faults: list[str]) -> list[str]:
     """Limit a list of faults to MOST_FAULTS, with a count of the rest, and each fault to LONGEST_FAULT characters."""
-    more = [f"and {len(faults) - MOST_FAULTS:,} faults more"] if len(faults) > MOST_FAULTS else []
+    more = [f"and {len(faults) - MOST_FAULTS:,} more faults"] if len(faults) > MOST_FAULTS else []
     return [f"{fault[:LONGEST_FAULT]} …" if len(fault) > LONGEST_FAULT else fault for fault in faults[:MOST_FAULTS]] + more
 
 
@@ -115,12 +115,12 @@ def read_tables(con: duckdb.DuckDBPyConnection, found: Reading) -> None:
     written = stored_digests(con, SENT) if STORED in tables and not is_of_another_version(con, tables) else {}
     ddl = digest_ddl(con, SENT)
     found.is_compared = bool(written)
-    found.faults.extend(f"the table {name} is gone" for name in sorted(written.keys() - {*tables}))
+    found.faults.extend(f"the table {name} is missing" for name in sorted(written.keys() - {*tables}))
     for name in tables:
         try:
             rows = read_table(con, place_of(SENT, name))
         except Exception as error:
-            found.faults.append(f"the table {name} does not read back: {require_damage(error)}")
+            found.faults.append(f"the table {name} cannot be read: {require_damage(error)}")
             return
         n_rows += rows.n_rows
         if written and name != STORED:
@@ -146,7 +146,7 @@ def read_table(con: duckdb.DuckDBPyConnection, place: str) -> "Digest":
 
 
 def place_of(database: str, table: str) -> str:
-    """Write the full name of a table in SQL, quoted, since anybody may have chosen it."""
+    """Write the full name of a table in SQL, quoted, since a stranger may have chosen it."""
     whole = table.replace('"', '""')
     return f'{database}.main."{whole}"'
 
@@ -154,9 +154,9 @@ def place_of(database: str, table: str) -> str:
 def compare(name: str, written: Written | None, found: Written) -> Iterator[str]:
     """Report how a table differs from what was written."""
     if written is None:
-        yield f"the table {name} was not written with the others, or its digest is gone"
+        yield f"the table {name} was not written with the others, or its digest is missing"
     elif written.n_rows != found.n_rows:
-        yield f"the table {name} has {found.n_rows:,} rows, and {written.n_rows:,} were written"
+        yield f"the table {name} has {found.n_rows:,} rows, but {written.n_rows:,} were written"
     elif written.rows_digest != found.rows_digest:
         yield f"the table {name} has other rows than were written"
     elif written.ddl_digest != found.ddl_digest:
@@ -179,7 +179,7 @@ def read_lake(path: Path) -> Reading:
             try:
                 n_rows += read_table(con, name).n_rows
             except duckdb.Error as error:
-                found.faults.append(f"the table {name} does not read back: {' '.join(str(error).split())}")
+                found.faults.append(f"the table {name} cannot be read: {' '.join(str(error).split())}")
     found.told = f"{n_rows:,} rows of {len(facts().filled_by)} tables"
     return found
 

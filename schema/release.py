@@ -19,7 +19,7 @@ QUESTION_GROUP = "activation_atlas.questions"
 """Group of entry points that return SQL files of table macros, so that `schema` depends on no layer above it."""
 
 TABLE_GROUP = "activation_atlas.tables"
-"""Group of entry points by which other distributions name table modules, which have the form of those in schema/tables."""
+"""Group of entry points by which other distributions name their table modules, which have the same form as those in schema/tables."""
 
 TITLE = re.compile(r"^-- title:\s+(.+)$", re.MULTILINE)
 
@@ -67,7 +67,7 @@ def added_modules() -> list[str]:
 
 
 def added_source(name: str) -> str:
-    """Read the source of a table module of another distribution, without an import: SQLAlchemy takes longer to load than a file to open.
+    """Read the source of a table module of another distribution, without importing it: importing SQLAlchemy takes longer than opening an atlas.
 
     Raises AtlasError if there is no such module.
     """
@@ -76,7 +76,9 @@ def added_source(name: str) -> str:
     except ModuleNotFoundError:
         spec = None
     if spec is None or spec.origin is None:
-        raise AtlasError(f"there is no module {name}, which an entry point of the group {TABLE_GROUP} names: is what brings it installed whole?")
+        raise AtlasError(
+            f"there is no module {name}, which an entry point of the group {TABLE_GROUP} names: is the distribution that has it installed completely?"
+        )
     return Path(spec.origin).read_text(encoding="utf-8")
 
 
@@ -90,7 +92,7 @@ def release_digest() -> str:
 
 
 def store_digest(con: duckdb.DuckDBPyConnection) -> None:
-    """Record in the current database that its views and questions are of this release."""
+    """Record in the current database that its tables, views and questions are of this release."""
     con.execute(
         f"DROP TYPE IF EXISTS release_digest; CREATE TYPE release_digest AS ENUM ('{release_digest()}'); "
         "COMMENT ON TYPE release_digest IS 'Its label is a digest of the views and questions: their release.'"
@@ -98,7 +100,7 @@ def store_digest(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def is_of_this_release(con: duckdb.DuckDBPyConnection) -> bool:
-    """Tell whether the open file holds the tables, views and questions of this release."""
+    """Tell whether the digest stored in the open file is that of this release's tables, views and questions."""
     return con.execute(STORED).fetchall() == [([release_digest()],)]
 
 

@@ -31,7 +31,7 @@ CREATION = ";\n".join(
         *(f"COMMENT ON COLUMN {{0}}.{STORED}.{name} IS '{comment}'" for name, comment in COMMENTS.items()),
     ]
 )
-"""SQL that creates the table of digests in the database of a file kind; {0} stands for the name of the database."""
+"""SQL that creates the table of digests in the database of a kind of file beside an atlas; {0} stands for the name of that database."""
 
 COLUMNS = """
 SELECT c.database_name, c.schema_name, c.table_name, c.column_name, c.data_type, c.is_nullable, c.comment
@@ -49,7 +49,7 @@ class Written(NamedTuple):
 
 
 def digest_table(con: duckdb.DuckDBPyConnection, place: str) -> "Digest":
-    """Compute the digest of a table, which is read from end to end."""
+    """Read a table from end to end, and compute the digest of its rows."""
     # imported here: opening an atlas needs no Arrow
     from schema.digests import BATCH_ROWS, digest_rows
 

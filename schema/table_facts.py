@@ -1,4 +1,4 @@
-"""Facts about tables, such as which pass fills which, without SQLAlchemy, which takes longer to import than most answers take.
+"""Facts about tables, such as which pass fills a table, without an import of SQLAlchemy, which takes longer than most answers.
 
 facts.json is made from the metadata; `python -m schema.table_facts` rewrites it. If another distribution adds tables, the metadata itself is read.
 """
@@ -21,8 +21,8 @@ FILE = Path(__file__).with_name("facts.json")
 class Pass(NamedTuple):
     """A pass of an ingest.
 
-    asked_by: the options of `atlas ingest FILE` that request the pass. unit: what its speed counts. counted: a SELECT of the number of units that run `r`
-    processed; '' if no speed is shown.
+    asked_by: the options of `atlas ingest FILE` that request the pass. unit: the unit in which its speed is shown. counted: a SELECT of the number of
+    units that run `r` processed; '' if no speed is shown.
     """
 
     asked_by: str
@@ -33,8 +33,8 @@ class Pass(NamedTuple):
 class Facts(NamedTuple):
     """Facts about all tables.
 
-    passes: name → pass. filled_by: table → the pass that fills it, '' if none. added: table → column that a release added → the pass that fills it. words: name
-    of a column that holds one of a few words → table → these words.
+    passes: name → pass. filled_by: table → the pass that fills it, '' if none. added: table → column that a release added → the pass that fills it. words:
+    column whose values are words from a fixed list → table → these words.
     """
 
     passes: dict[str, Pass]
@@ -68,7 +68,7 @@ def of_metadata() -> Facts:
 
 
 def words(tables: "Iterable[Table]") -> dict[str, dict[str, list[str]]]:
-    """Collect the words of columns by table: columns of the same name may have different words in different tables."""
+    """Collect the words that columns allow: column → table → words. Columns of the same name may allow different words in different tables."""
     found: dict[str, dict[str, list[str]]] = {}
     for t in tables:
         for constraint in sorted(t.constraints, key=str):
@@ -83,7 +83,7 @@ def command(name: str, path: object = "…") -> str:
 
 
 def passes_of(kinds: Iterable[str]) -> set[str]:
-    """Find the passes that runs of these kinds count as. Earlier releases had other names for some of them."""
+    """Find the passes that runs of these kinds count as. Earlier releases had other names for some kinds."""
     return {name for kind in kinds for name in FORMER_PASSES.get(kind, (kind,))}
 
 

@@ -94,7 +94,10 @@ def test_a_file_that_is_called_as_a_lock_is_neither_emptied_nor_removed(tmp_path
     put(tmp_path, "a.duckdb.work/lock", "a.lock")
     with pytest.raises(AtlasError, match="is not the lock file of an ingest, and would be overwritten: move it away"), lock_work_folder(tmp_path / "a.duckdb"):
         pass
-    with pytest.raises(AtlasError, match="holds something, as no lock does, and would be removed: move it away"), hold_lock_file(tmp_path / "a.lock", ""):
+    with (
+        pytest.raises(AtlasError, match="is not empty, so it is no lock file, and locking would remove it: move it away"),
+        hold_lock_file(tmp_path / "a.lock", ""),
+    ):
         pass
     assert left(tmp_path) == ["a.duckdb.work/lock", "a.lock"]
     assert (tmp_path / "a.duckdb.work" / "lock").read_text() == "a.duckdb.work/lock"

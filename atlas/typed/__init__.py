@@ -1,1 +1,1 @@
-"""Typed SQL and files from strangers: what they may do, what they may cost, and which values come back."""
+"""Limits on typed SQL and on files from strangers: what a statement may use, how much time and memory it may take, and which values it may return."""

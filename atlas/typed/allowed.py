@@ -1,8 +1,8 @@
-"""Names that a typed statement may use: everything else is refused, also what a later DuckDB adds, until it is named here.
+"""Names that a typed statement may use: everything else is refused, including what a later DuckDB adds, until it is named here.
 
 The names are those of DuckDB 1.5.5 and 2.0.0. Functions are left out if they take a path, an address or a pointer, run SQL given as text, read or change
-settings, read or write the log, advance a sequence, wait, find a table by a text, take the inner state of an aggregate apart, or end the process at JSON that
-is nested deeply.
+settings, read or write the log, advance a sequence, wait, find a table by a name given as text, take apart the inner state of an aggregate, or
+crash the process on deeply nested JSON.
 """
 
 
@@ -107,7 +107,7 @@ duckdb_views generate_series json_each json_tree pragma_collations pragma_versio
 """)
 
 SCANS = frozenset({"seq_scan", "ducklake_scan"})
-"""Table functions to which a table is bound; CATALOGS says which tables are allowed."""
+"""Table functions by which DuckDB reads a table that a statement names; CATALOGS and SCHEMAS say which tables are allowed."""
 
 CATALOGS = frozenset({"lake", "older", "system", "temp"})
 """Databases that may be named, besides the atlas itself and the files beside it; `older` is the atlas's file if that is of another release."""

@@ -1,7 +1,8 @@
 """Execution of one statement that a person typed: one SELECT, over this atlas and nothing else, bounded in rows and time.
 
 The connection is read-only and locked down (schema/open/store.py), and the statement is judged by what it is bound to (atlas/typed/judge.py). DuckDB checks the
-time only between its vectors, and memory is DuckDB's own count: statements from strangers run in a process that can be killed (atlas/typed/sandbox.py).
+time only between vectors of rows, and its memory limit covers only what it counts itself: so statements from strangers run in a process that can be killed
+(atlas/typed/sandbox.py).
 """
 
 import re
@@ -33,18 +34,20 @@ LONGEST = 1_000_000
 """Most characters of a statement."""
 
 UNREADABLE = re.compile("[\0\ud800-\udfff]")
-"""NUL, and a surrogate: half of a character, which a byte that is not UTF-8 becomes."""
+"""NUL, or a surrogate (half of a character), which is how Python reads a byte that is not UTF-8."""
 
 LINE_NUMBER = re.compile(r"^LINE (\d+):", re.MULTILINE)
 
 EXPLAIN = re.compile(r"(?>\s|--[^\n]*\n|/\*.*?\*/)*+(EXPLAIN\b\s*(?:ANALY[ZS]E\b|\(\s*(?:ANALY[ZS]E|FORMAT)\b[\w\s,]*\))?)", re.IGNORECASE | re.DOTALL)
-"""Text before the statement that is explained; its group cannot contain the start of a comment or a string.
+"""Text before the statement that an EXPLAIN explains; its group, EXPLAIN with its options, cannot contain the start of a comment or a string.
 
-Parentheses are matched only if they begin with an option, as they may hold the statement itself.
-A comment is matched in one way only: else a row of comments would be tried in as many ways as it has comments.
+Parentheses are matched only if they begin with an option, since they may hold the statement itself.
+A comment is matched in only one way: otherwise the time to match a row of comments would grow faster than their number.
 """
 
-PIVOTED = "write one SELECT statement: for a PIVOT whose values DuckDB must look up it makes a type first; name them, PIVOT … ON column IN (value, …)"
+PIVOTED = (
+    "write one SELECT statement: a PIVOT that does not list its values makes a type first, which is a second statement; write PIVOT … ON column IN (value, …)"
+)
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Result:
 
 @dataclass(frozen=True)
 class BoundedStatement:
-    """A statement as it is run. `judged`: its SELECT, which is judged. `lines`: by how many lines its text was moved down."""
+    """A statement as it is run. `judged`: its SELECT, which is judged. `lines`: how many lines were put before the typed text, for line numbers in errors."""
 
     sql: str
     judged: str
@@ -88,7 +91,7 @@ def require_limits(max_rows: int, timeout: float) -> None:
 
 
 def select_table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters, max_rows: int) -> "pa.Table":
-    """Judge a statement and run it; return at most `max_rows` rows and one more. Raises what `run_select` raises, except QueryTimeout."""
+    """Judge a statement and run it; return at most `max_rows` + 1 rows. Raises what `run_select` raises, except QueryTimeout."""
     from atlas.cursors import read_arrow, translate_duckdb_errors
 
     with translate_duckdb_errors():
@@ -101,7 +104,7 @@ def select_table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Parame
 
 
 def bound_statement(cursor: duckdb.DuckDBPyConnection, sql: str, max_rows: int) -> BoundedStatement:
-    """Build the statement to run: the one SELECT in `sql` with its rows limited, or an EXPLAIN. Raises QueryRefused for no, several or other statements."""
+    """Build the statement to run: the one SELECT in `sql` with its rows limited, or an EXPLAIN. Raises QueryRefused unless `sql` is one of these."""
     if len(sql) > LONGEST or UNREADABLE.search(sql):
         raise QueryRefused(f"write one SELECT statement of at most {LONGEST:,} characters, in UTF-8 and without NUL")
     statement = only_statement(cursor, sql)
@@ -130,11 +133,11 @@ def only_statement(cursor: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statem
 
 
 def parse_explain(cursor: duckdb.DuckDBPyConnection, body: str) -> BoundedStatement:
-    """Split an EXPLAIN, with or without ANALYZE, from its one SELECT, which is judged, and run as it was judged."""
+    """Split an EXPLAIN, with or without ANALYZE, from its one SELECT. That SELECT is judged, and it is the one that the EXPLAIN runs or explains."""
     head = EXPLAIN.match(body)
     select = body[head.end() :] if head else ""
     if head is None or only_statement(cursor, select).type != duckdb.StatementType.SELECT:
-        raise QueryRefused("refused: EXPLAIN explains one SELECT statement here")
+        raise QueryRefused("refused: EXPLAIN may only explain one SELECT statement here")
     lines = "\n" * body[: head.start(1)].count("\n")
     return BoundedStatement(f"{lines}{head[1]} {select.lstrip()}", "\n" * body[: head.end()].count("\n") + select, 0)
 

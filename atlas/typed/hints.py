@@ -1,4 +1,4 @@
-"""Hints on what to write instead, for errors whose message from DuckDB does not say it."""
+"""Hints on what to write instead, added to DuckDB's errors whose own messages do not say it."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ MISSING_TABLE = re.compile(r"Table with name (\w+) does not exist")
 REFUSED_FUNCTION = re.compile(r"^refused: the function (\w+)\.")
 SHORT_INTEGER = re.compile(r"Overflow in \w+ of INT16")
 MISSPELT = 0.8
-"""Least likeness of a function's name to a question's at which it counts as misspelt: read_text is 0.6 like head_tokens."""
+"""Least similarity, up to 1, of a function's name to a question's at which the name counts as a misspelt question; read_text and head_tokens have 0.6."""
 
 NAMED, READ = 3, 20
 """Most questions that a hint names, and most names in a statement that they are compared with."""
@@ -41,7 +41,7 @@ def hint(sql: str, message: str) -> str:
         return f"It is a question, whose arguments stand in parentheses: FROM {asked.signature}"
     refused = REFUSED_FUNCTION.search(message)
     if refused and (near := similar_names(refused[1], MISSPELT)):
-        return f"No question is called so; did you mean {', '.join(near)}?"
+        return f"No question has this name; did you mean {', '.join(near)}?"
     missing = MISSING_COLUMN.search(message)
     return of_column(missing[1] or missing[2], sql) if missing else ""
 
@@ -50,19 +50,19 @@ def of_column(column: str, sql: str) -> str:
     """Find the hint for a column that does not exist; '' if there is none."""
     if is_argument(column, sql):
         text = column.replace("'", "''")
-        return f"A text stands in single quotes: '{text}'. Without them, and in double quotes, it is the name of a column."
+        return f"Write a text in single quotes: '{text}'. Without quotes, or in double quotes, it is the name of a column."
     found = questions_with_column(column, sql)
     return f"It is a column of the question{'s' if len(found) > 1 else ''} {', '.join(found)}." if found else ""
 
 
 def is_argument(name: str, sql: str) -> bool:
-    """Tell whether the statement calls, with that name among the arguments, a question that takes a text."""
+    """Tell whether the statement calls a question that takes a text, with `name` among the arguments."""
     calls = re.findall(rf"""\b(\w++)\s*+\([^()']*?(?<![\w.'])"?{re.escape(name)}(?![\w.'])""", sql, re.IGNORECASE)
     return any(called.lower() in questions() and any(p.type == "text" for p in questions()[called.lower()].parameters) for called in calls)
 
 
 def questions_with_column(column: str, sql: str) -> list[str]:
-    """Find the questions with that column, at most NAMED; first those whose names are most like the relations that the statement reads."""
+    """Find the questions with that column, at most NAMED; those whose names are most like a table that the statement reads come first."""
     # a stranger's statement may have a hundred thousand names, or one as long as it is
     read = [found[1] for found in islice(re.finditer(r"\b(?:FROM|JOIN)\s+(\w{1,60})\b", sql, re.IGNORECASE), READ)] or [""]
     near = {q.signature: max(SequenceMatcher(None, q.name, name).ratio() for name in read) for q in questions().values() if column in q.columns}

@@ -51,7 +51,7 @@ def serialize_statement(cursor: duckdb.DuckDBPyConnection, function: str, select
     try:
         return json.loads(cursor.execute(f"SELECT system.main.{function}({literal(select)})").fetchall()[0][0])
     except RecursionError as error:
-        raise QueryRefused("refused: this statement is nested too deeply to be looked at") from error
+        raise QueryRefused("refused: this statement is nested too deeply to be checked") from error
     except json.JSONDecodeError as error:
         # the plans of DuckDB 2 have constants that JSON has no word for, among them BIT and NaN
         raise QueryRefused("refused: DuckDB cannot say what this statement does, because of one of its constants") from error
@@ -62,7 +62,7 @@ def first_line(described: dict[str, Any]) -> str:
 
 
 def companion_databases() -> list[str]:
-    """List the databases beside an atlas, which a statement may name like those of the atlas."""
+    """List the names of the databases attached for files beside an atlas, which a statement may use."""
     return [kind.name for kind in kinds()]
 
 
@@ -76,17 +76,17 @@ def judge_names(cursor: duckdb.DuckDBPyConnection, parsed: dict[str, Any], catal
         refuse(f"the function {min(strange)}")
     for node in found:
         if node.get("show_type") == "SHOW":
-            refuse("SHOW of a name, which may be a setting's; DESCRIBE has the columns of a table")
+            refuse("SHOW of a name, which may be that of a setting; DESCRIBE shows the columns of a table")
         if node.get("export_state"):
             refuse(f"the inner state of {node.get('function_name')}")
         if node.get("at_clause"):
             refuse("a table as it was at another time")
         # no table of an atlas has such a name, and where it is a file's DuckDB opens that while it binds, at an address that the name may hold
         if "." in (table := node.get("table_name") or ""):
-            refuse(f"a table called {table!r}, as files and addresses are")
+            refuse(f"the table name {table!r}: with a dot, it may be a file or an address")
         for place in (node.get(key) for key in ("catalog_name", "catalog", "schema_name", "schema")):
             if place and place.lower() not in catalogs | SCHEMAS:
-                refuse(f"what is in {place}")
+                refuse(f"a name in {place}")
 
 
 def judge_plan(plan: dict[str, Any], catalogs: set[str]) -> None:
@@ -105,7 +105,7 @@ def judge_plan(plan: dict[str, Any], catalogs: set[str]) -> None:
 
 
 def judge_table(get: dict[str, Any], catalogs: set[str]) -> None:
-    """Refuse tables and table functions that are not allowed. get: the bound operator that reads a table, or calls a table function."""
+    """Raise QueryRefused for a table or table function that is not allowed. get: the bound operator that reads the table or calls the function."""
     name, read = bound_name(get), get.get("function_data") or {}
     if name not in SCANS:
         if name not in TABLE_FUNCTIONS:
@@ -139,14 +139,14 @@ def nodes(root: object) -> Iterator[dict[str, Any]]:
 
 
 def nulls(cursor: duckdb.DuckDBPyConnection, parameters: Mapping[str, object] | Sequence[object]) -> dict[str, dict[str, Any]]:
-    """Build a parsed NULL for each parameter, of the type of its value: name of the parameter, or its number from 1 → NULL."""
+    """Build a NULL of the type of each parameter's value, in parsed form: name of the parameter, or its number from 1 → NULL."""
     named = parameters.items() if isinstance(parameters, Mapping) else ((str(i), value) for i, value in enumerate(parameters, 1))
     kinds = {name: str(cursor.execute("SELECT system.main.typeof(?)", [value]).fetchall()[0][0]) for name, value in named}
     return {name: parsed_null(cursor, kind) for name, kind in kinds.items()}
 
 
 def without_parameters(parsed: dict[str, Any], values: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """Put a value in each parameter's place: a plan cannot have parameters, and NULLs of their types bind to the same functions."""
+    """Put the parsed values in the place of the parameters, which a plan cannot have. NULLs of their types bind to the same functions."""
 
     def fill_parameter(node: object) -> object:
         is_parameter = isinstance(node, dict) and node.get("class") == "PARAMETER"

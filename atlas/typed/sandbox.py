@@ -1,7 +1,7 @@
-"""Execution of a stranger's statement in a process of its own, which is killed at its limits of time, memory and bytes.
+"""Execution of a stranger's statement in a separate process, which is ended when it exceeds a limit of time, memory or bytes of the answer.
 
-DuckDB checks for interrupts between vectors only, and counts its buffers but not what a function allocates; the kernel holds this process to both limits.
-The process opens the atlas by itself (atlas/typed/sandbox_child.py), answers one statement and ends.
+DuckDB itself checks for interrupts only between vectors of rows, and counts its buffers but not what a function allocates; the kernel enforces the limits of
+time and memory on the process. The process opens the atlas by itself (atlas/typed/sandbox_child.py), answers one statement and ends.
 """
 
 import json
@@ -26,7 +26,7 @@ MAX_BYTES = 1 << 30
 """Most bytes of an answer."""
 
 START = 10.0
-"""Seconds that the process may take to start and to open the atlas, not counted as the statement's."""
+"""Seconds that the process may take to start and to open the atlas, in addition to the time limit of the statement."""
 
 PIECE = 1 << 20
 
@@ -35,7 +35,7 @@ Process = subprocess.Popen[bytes]
 PROGRAM = "import sys; sys.path.append(sys.argv[1]); from atlas.typed.sandbox_child import main; main()"
 
 FRUGAL = {"MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system"}
-"""Environment of the process. Without it, glibc takes address space for each thread, and Arrow a gigabyte at once."""
+"""Environment variables of the process. Without them, glibc reserves address space for each thread, and Arrow a gigabyte at once."""
 
 
 def start_process() -> Process:
@@ -57,8 +57,8 @@ def run(
 ) -> Result:
     """Run one SELECT over the atlas at `path`: at most `max_rows` rows of `max_bytes` bytes within `timeout` seconds.
 
-    process: a process that is waiting already; it answers this statement alone.
-    Raises what `atlas.typed.guard.run_select` raises, QueryTimeout past the time limit, AtlasError if memory or bytes did not suffice.
+    process: one from `start_process`, which answers this statement alone; None to start one.
+    Raises what `atlas.typed.guard.run_select` raises, QueryTimeout past the time limit, AtlasError if the limit of memory or of bytes was exceeded.
     """
     with begin_query(path, sql, max_rows=max_rows, timeout=timeout, max_bytes=max_bytes, memory=memory, process=process) as answer:
         return answer()
@@ -123,7 +123,9 @@ def result(said: bytes | None, code: int, timeout: float, memory: int, max_bytes
         raise errors.QueryTimeout(timeout_message(timeout))
     head, _, rows = said.partition(b"\n")
     if code != 0 or not head:
-        raise errors.AtlasError(f"stopped: DuckDB ended at this statement, most often because it needs more than the {memory >> 20:,} MB that it may take")
+        raise errors.AtlasError(
+            f"stopped: the process of this statement ended, most often because a statement needs more than the {memory >> 20:,} MB that it may take"
+        )
     answer = json.loads(head)
     if "error" in answer:
         raise getattr(errors, answer["error"], errors.AtlasError)(answer["message"])

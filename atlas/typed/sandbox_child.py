@@ -23,15 +23,15 @@ from schema.open.lake import is_lake
 from schema.open.opening import open_with_beside
 
 LEAST = 4
-"""Fewest bytes counted for a value within a list or a structure, such as a bit: no format writes less."""
+"""Fewest bytes counted for a value within a list or a structure, even for a bit: no output format writes fewer."""
 
 
 LONG_NAME = 100
-"""Bytes of the longest column name that counts for nothing; a longer one counts for each row, because JSON repeats it there."""
+"""Most bytes of a column name that adds nothing to the size of a result. A longer name is counted for each row, because JSON repeats it in each row."""
 
 
 def weight(table: pa.Table) -> int:
-    """Count the bytes of a result when it is written out: Arrow stores a text that many rows share, and the names within a structure, only once."""
+    """Estimate the bytes of a result when it is written out. They may be more than Arrow's, which stores shared texts and names within structures only once."""
     long_names = sum(n for name in table.column_names if (n := len(name.encode())) > LONG_NAME)
     return table.schema.serialize().size + table.num_rows * long_names + sum(weigh(chunk) for column in table.columns for chunk in column.chunks)
 
@@ -58,7 +58,7 @@ THREADS = 4
 """Most threads: each has a stack, and address space is limited."""
 
 LONGEST_MESSAGE = 10_000
-"""Most characters of an error message: a statement may write its own."""
+"""Most characters of an error message: a statement can raise an error with a text of its own."""
 
 DUCKDB_SHARE = 0.75
 """Share of the memory that DuckDB may take: DuckDB reports a lack of memory more clearly than a failed allocation does."""
@@ -82,14 +82,14 @@ def main() -> None:
 
 
 def answers() -> BinaryIO:
-    """Open the stream of the answer: standard output, which is then closed to what a library prints as it dies."""
+    """Open the stream of the answer, a copy of standard output. Standard output itself is then discarded: a library may print to it as it crashes."""
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return out
 
 
 def end_with_caller() -> None:
-    """Wait until the caller has gone, and end: nobody reads the answer."""
+    """Wait until the caller has ended or closed the pipe, then end this process, since nobody would read the answer."""
     sys.stdin.buffer.read(1)
     os._exit(1)
 
@@ -113,7 +113,10 @@ def answer_request(asked: dict[str, Any]) -> tuple[dict[str, Any], Any]:
 
 
 def drop_privileges(memory: int, *, is_file: bool) -> None:
-    """Drop privileges: no file is written any more, for an atlas file none opened and no connection made, and address space grows by at most `memory`."""
+    """Drop privileges: this process can write no file, and its address space can grow by at most `memory` bytes.
+
+    is_file: the atlas is a file and not a lake; the process can then open no file and make no connection either.
+    """
     limit(resource.RLIMIT_CORE, 0)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limit(resource.RLIMIT_FSIZE, 0)

@@ -1,4 +1,4 @@
-"""Resolved arms as rows, and as read back from their canonical JSON."""
+"""Conversion of resolved arms to table rows, and reading of resolved arms from their canonical JSON."""
 
 import json
 from typing import Any
@@ -12,7 +12,10 @@ from schema.interventions.sites import WITH_UNITS
 
 
 def change_rows(arm: Arm) -> list[dict[str, Any]]:
-    """Build the rows of experiments.arm_change for a resolved arm, by column. They lack the arm's identity, and sub_update_norm, which needs the weights."""
+    """Build the rows of experiments.arm_change for a resolved arm, each column → value.
+
+    Missing are the columns that identify the arm, and sub_update_norm, which depends on the weights.
+    """
     return [{"rank": rank, **change_row(change)} for rank, change in enumerate(arm, start=1)]
 
 
@@ -36,12 +39,12 @@ def resolved_arm(text: str) -> tuple[Intervention, ...]:
     try:
         items = json.loads(text, parse_constant=no_number)
     except ValueError as error:
-        raise AtlasError(f"interventions are JSON, and these are none: {error}") from None
+        raise AtlasError(f"interventions must be JSON, and these are not: {error}") from None
     if not isinstance(items, list) or len(items) > MOST_CHANGES:
-        raise AtlasError(f"an arm is a list of at most {MOST_CHANGES:,} interventions")
+        raise AtlasError(f"an arm must be a list of at most {MOST_CHANGES:,} interventions")
     found = tuple(intervention_of(item) for item in items)
     if canonical_json(found) != text:
-        raise AtlasError("interventions are not in their canonical JSON: see schema.interventions.resolve.canonical_json")
+        raise AtlasError("these interventions are not in canonical JSON: see schema.interventions.resolve.canonical_json")
     if any(change.site in WITH_UNITS and len(change.units or ()) != 1 for change in found) or list(found) != sorted(found, key=place_in_pass):
-        raise AtlasError("interventions are not resolved: one unit each, in the order of the forward pass")
+        raise AtlasError("these interventions are not resolved: each must have one unit, and they must be in the order of the forward pass")
     return found

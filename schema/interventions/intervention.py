@@ -8,8 +8,8 @@ from schema.interventions.positions import Positions
 from schema.interventions.sites import WITH_UNITS
 
 STRENGTHS = ("times_max", "times_min", "norm")
-"""Scales on which the values of different neurons compare: a multiple of a neuron's largest, or smallest (most negative), coefficient in a corpus; or the
-signed length r of the vector that the neuron writes, so that |value|·‖v‖ = |r|."""
+"""Scales that make settings of different neurons comparable: a multiple of the neuron's largest, or of its smallest (most negative), coefficient in a corpus;
+or the signed length r of the vector that the neuron writes, so that |value|·‖v‖ = |r|."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Strength:
 
 @dataclass(frozen=True)
 class Source:
-    """Source of the states that are put in: a prompt's own run, without any intervention."""
+    """Source of the states that replace others: the run of a prompt without any intervention."""
 
     prompt_id: int | None
     """None for the prompt that the intervention acts on."""
     index: int | None
-    """None for the same index as the one that is changed."""
+    """None for the index at which a state is replaced."""
 
     def as_json(self) -> dict[str, int]:
         return {key: value for key, value in (("prompt_id", self.prompt_id), ("index", self.index)) if value is not None}
@@ -38,14 +38,17 @@ class Source:
 
 @dataclass(frozen=True)
 class Intervention:
-    """One change to a forward pass, checked by itself and not yet against a model (`resolve` does that). Fields that its op does not have are None."""
+    """One change to a forward pass, checked by itself but not yet against a model, which `resolve` does.
+
+    Fields that its op does not have are None, or () for `edges`.
+    """
 
     site: str
     op: str
     layer: int | None = None
     """None only for the embedding."""
     units: tuple[int, ...] | None = None
-    """Units in ascending order. None if a site is changed as a whole, and, in an intervention that is not resolved yet, for all units."""
+    """Units in ascending order. None for a site that is changed as a whole; in an intervention that is not resolved yet, None also stands for all units."""
     positions: Positions | None = None
     value: float | None = None
     strength: Strength | None = None

@@ -35,7 +35,7 @@ def arm_of(given: Any) -> tuple[Intervention, ...]:
 
 def intervention_of(item: Any) -> Intervention:
     if not isinstance(item, dict):
-        raise AtlasError(f"it is {shorten_json(item)}; an intervention is an object with site, layer, op and positions")
+        raise AtlasError(f"it is {shorten_json(item)}; an intervention must be an object with site, layer, op and positions")
     site, op = (word_of(item, key) for key in ("site", "op"))
     require_keys(item, site, op)
     positions = None if op == "block" else positions_of(item["positions"], item.get("skip_first", False))
@@ -55,7 +55,7 @@ def intervention_of(item: Any) -> Intervention:
         edges=edges_of(item["edges"]) if "edges" in item else (),
     )
     if op == "noise" and (found.value or 0) < 0:
-        raise AtlasError(f"value is {found.value:g}; of noise it is the standard deviation, from 0 on")
+        raise AtlasError(f"value is {found.value:g}; the value of noise is its standard deviation, and must be 0 or more")
     return normalise_site(found)
 
 
@@ -68,7 +68,7 @@ def normalise_site(found: Intervention) -> Intervention:
 
 def word_of(item: dict[str, Any], key: str) -> str:
     if not isinstance(item.get(key), str):
-        raise AtlasError(f"{key} is {shorten_json(item.get(key))}; it is a word" if key in item else f"it has no {key}")
+        raise AtlasError(f"{key} is {shorten_json(item.get(key))}; it must be a word" if key in item else f"it has no {key}")
     # a word is repeated in messages
     return str(item[key]) if re.fullmatch(r"\w{1,40}", item[key]) else shorten_json(item[key])
 
@@ -87,50 +87,50 @@ def units_of(given: Any) -> tuple[int, ...] | None:
     if given == "all":
         return None
     if not isinstance(given, list) or not given:
-        raise AtlasError(f"units are {shorten_json(given)}; they are a list of neurons or heads, or all")
+        raise AtlasError(f"units are {shorten_json(given)}; they must be a list of neurons or heads, or all")
     return tuple(sorted({read_whole_number(unit, "unit") for unit in given}))
 
 
 def strength_of(given: Any) -> Strength:
     kinds = [kind for kind in STRENGTHS if isinstance(given, dict) and kind in given]
     if len(kinds) != 1:
-        raise AtlasError(f"strength is {shorten_json(given)}; it is an object with one of {', '.join(STRENGTHS)}")
+        raise AtlasError(f"strength is {shorten_json(given)}; it must be an object with one of {', '.join(STRENGTHS)}")
     kind = kinds[0]
     needed = {kind} if kind == "norm" else {kind, "corpus_id"}
     if given.keys() != needed:
-        raise AtlasError(f"strength is {shorten_json(given)}; {kind} is given with {' and '.join(sorted(needed - {kind})) or 'nothing'} beside it")
+        raise AtlasError(f"strength is {shorten_json(given)}; beside {kind} it must have {' and '.join(sorted(needed - {kind})) or 'nothing'}")
     return Strength(kind, read_number(given[kind], kind), None if kind == "norm" else read_whole_number(given["corpus_id"], "corpus_id"))
 
 
 def source_of(op: str, given: Any) -> Source:
-    """Read the source of an op. A patch takes a prompt and, if one state goes to all positions, that state's index; a resample takes a prompt."""
+    """Read the source of an op. A patch names a prompt and, if one state goes to all positions, that state's index; a resample names a prompt."""
     allowed = {"prompt_id"} if op == "resample" else {"prompt_id", "index"}
     if not isinstance(given, dict) or "prompt_id" not in given or not given.keys() <= allowed:
-        raise AtlasError(f"from is {shorten_json(given)}; of {op} it is an object with {' and '.join(sorted(allowed, reverse=True))}")
+        raise AtlasError(f"from is {shorten_json(given)}; for {op} it must be an object with {' and '.join(sorted(allowed, reverse=True))}")
     return Source(read_whole_number(given["prompt_id"], "prompt_id"), read_whole_number(given["index"], "index") if "index" in given else None)
 
 
 def of_value(given: Any) -> tuple[int, int]:
     if not isinstance(given, list) or len(given) != 2:
-        raise AtlasError(f"of is {shorten_json(given)}; it is [layer, neuron], whose value is added")
+        raise AtlasError(f"of is {shorten_json(given)}; it must be [layer, neuron], the neuron whose value is added")
     return read_whole_number(given[0], "layer of a value"), read_whole_number(given[1], "neuron of a value")
 
 
 def vector_of(given: Any) -> str:
     if not isinstance(given, str) or re.fullmatch("[0-9a-f]{64}", given) is None:
-        raise AtlasError(f"vector is {shorten_json(given)}; it is the SHA-256 of a vector's float32 bytes, 64 hexadecimal digits")
+        raise AtlasError(f"vector is {shorten_json(given)}; it must be the SHA-256 of a vector's float32 bytes, 64 hexadecimal digits")
     return given
 
 
 def edges_of(given: Any) -> tuple[tuple[int, int], ...]:
     if not isinstance(given, list) or not given:
-        raise AtlasError(f"edges are {shorten_json(given)}; they are a list of [destination, source]")
+        raise AtlasError(f"edges are {shorten_json(given)}; they must be a list of [destination, source]")
     found = set()
     for edge in given:
         if not isinstance(edge, list) or len(edge) != 2:
-            raise AtlasError(f"an edge is {shorten_json(edge)}; it is [destination, source]")
+            raise AtlasError(f"an edge is {shorten_json(edge)}; it must be [destination, source]")
         destination, source = read_whole_number(edge[0], "destination"), read_whole_number(edge[1], "source")
         if source > destination:
-            raise AtlasError(f"the edge {shorten_json(edge)} reads ahead; it is [destination, source], and no position reads a later one")
+            raise AtlasError(f"the edge {shorten_json(edge)} reads ahead; it must be [destination, source], and no position reads a later one")
         found.add((destination, source))
     return tuple(sorted(found))

@@ -1,4 +1,4 @@
-"""Positions of a sequence at which an intervention acts, by index. The first P of them are the prompt's."""
+"""Positions of a sequence at which an intervention acts, by index. The first P positions are those of the prompt."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +7,8 @@ from schema.errors import AtlasError
 from schema.interventions.reading import read_whole_number, shorten_json
 
 NAMED = ("all", "prompt", "generated", "last", "predicting")
-"""Names, in this order, of: all; 0 … P-1; from P on; P-1; from P-1 on. The state at t predicts t + 1, so `generated` leaves the first new token alone."""
+"""Names of positions; in this order, they mean: all; 0 to P-1; from P on; P-1; from P-1 on. The state at position t predicts the token at t + 1, so a change of
+`generated` positions does not affect the first new token."""
 
 Range = tuple[int, int | None]
 """Half-open range of indices; the end is None if there is no end."""
@@ -15,7 +16,7 @@ Range = tuple[int, int | None]
 
 @dataclass(frozen=True)
 class Positions:
-    """One of NAMED, or ranges that are apart and ascend. is_first_skipped: whether index 0, where many models keep a huge state, is left alone."""
+    """One of NAMED, or ascending ranges with gaps between them. is_first_skipped: whether index 0, where many models have a huge state, is left unchanged."""
 
     named: str | None
     ranges: tuple[tuple[int, int], ...] = ()
@@ -43,21 +44,21 @@ class Positions:
 def positions_of(given: Any, is_first_skipped: Any) -> Positions:
     """Read positions: a name, or a list of indices and half-open ranges [first, end]. Raises AtlasError for anything else, and for an empty list."""
     if not isinstance(is_first_skipped, bool):
-        raise AtlasError(f"skip_first is {shorten_json(is_first_skipped)}; it is true or false")
+        raise AtlasError(f"skip_first is {shorten_json(is_first_skipped)}; it must be true or false")
     if isinstance(given, str) and given in NAMED:
         return Positions(given, (), is_first_skipped)
     if not isinstance(given, list) or not given:
-        raise AtlasError(f"positions are {shorten_json(given)}; they are {', '.join(NAMED)}, or a list of indices and half-open ranges such as [4, [6, 9]]")
+        raise AtlasError(f"positions are {shorten_json(given)}; they must be {', '.join(NAMED)}, or a list of indices and half-open ranges such as [4, [6, 9]]")
     return Positions(None, merge_ranges([range_of(item) for item in given]), is_first_skipped)
 
 
 def range_of(item: Any) -> tuple[int, int]:
     if isinstance(item, list):
         if len(item) != 2:
-            raise AtlasError(f"a range of positions is {shorten_json(item)}; it is [first, end], its end left out")
+            raise AtlasError(f"a range of positions is {shorten_json(item)}; it must be [first, end], where end is the index after the last")
         start, end = read_whole_number(item[0], "first position"), read_whole_number(item[1], "end of positions")
         if end <= start:
-            raise AtlasError(f"the range of positions {shorten_json(item)} is empty; it is [first, end], its end left out")
+            raise AtlasError(f"the range of positions {shorten_json(item)} is empty; it must be [first, end], where end is the index after the last")
         return start, end
     start = read_whole_number(item, "position")
     return start, start + 1

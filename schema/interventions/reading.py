@@ -26,12 +26,12 @@ def read_json(text: str | bytes, what: str = "interventions") -> Any:
         require_shallow(found, what)
         return json.loads(found, object_pairs_hook=keys_once, parse_constant=no_number)
     except UnicodeDecodeError as error:
-        raise AtlasError(f"{what} are JSON in UTF-8, and byte {error.start} is not") from None
+        raise AtlasError(f"{what} must be JSON in UTF-8, and byte {error.start} is not UTF-8") from None
     except json.JSONDecodeError as error:
-        raise AtlasError(f"{what} are JSON, and this is none: {error.msg} at line {error.lineno}, column {error.colno}") from None
+        raise AtlasError(f"{what} must be JSON, and this is not: {error.msg} at line {error.lineno}, column {error.colno}") from None
     except ValueError:
         # python reads whole numbers of some thousand digits and no more
-        raise AtlasError(f"{what} hold a number of too many digits") from None
+        raise AtlasError(f"{what} hold a number with too many digits") from None
 
 
 def require_shallow(text: str, what: str) -> None:
@@ -39,7 +39,7 @@ def require_shallow(text: str, what: str) -> None:
     for bracket in BRACKETS.findall(STRINGS.sub("", text)):
         depth += 1 if bracket in "[{" else -1
         if depth > MOST_DEPTH:
-            raise AtlasError(f"{what} are nested deeper than {MOST_DEPTH}, and nothing that is asked is")
+            raise AtlasError(f"{what} are nested deeper than {MOST_DEPTH} levels, the most that is read")
 
 
 def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def no_number(name: str) -> NoReturn:
-    raise AtlasError(f"{name} is no number that JSON has")
+    raise AtlasError(f"{name} is not a number in JSON")
 
 
 def shorten_json(given: Any) -> str:
@@ -63,7 +63,7 @@ def shorten_json(given: Any) -> str:
 def read_whole_number(given: Any, what: str, limit: int = LARGEST) -> int:
     """Read a whole number from 0 on, below a limit."""
     if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given < limit:
-        raise AtlasError(f"{what} is {shorten_json(given)}; it is a whole number from 0 on, below {limit:,}")
+        raise AtlasError(f"{what} is {shorten_json(given)}; it must be a whole number from 0 on, below {limit:,}")
     return given
 
 
@@ -74,5 +74,5 @@ def read_number(given: Any, what: str) -> float:
     except OverflowError:
         found = math.inf
     if not math.isfinite(found):
-        raise AtlasError(f"{what} is {shorten_json(given)}; it is a finite number")
+        raise AtlasError(f"{what} is {shorten_json(given)}; it must be a finite number")
     return found + 0.0

@@ -10,10 +10,10 @@ from schema.interventions.intervention import Arm, Intervention
 from schema.interventions.sites import ORDER, WITH_UNITS
 
 MOST_CHANGES = 100_000
-"""Limit on the changes of an arm: the units of all interventions, each times its ranges of positions, since the JSON repeats these for each unit."""
+"""Limit on the changes of an arm: each unit of an intervention counts once for each of its ranges of positions, since the JSON repeats them per unit."""
 
 AGREEMENT = 1e-6
-"""Largest relative difference between a value and the strength beside it: REAL columns hold seven digits."""
+"""Largest relative difference between a given value and the value that its strength comes to: REAL columns hold seven digits."""
 
 LookUp = Callable[[str, int, int, int | None], float | None]
 """Function (quantity, layer, neuron, corpus_id) → max, min or mean coefficient in a corpus, or value_norm. None if the atlas does not have the number."""
@@ -32,7 +32,7 @@ class Shape:
 
 
 def resolve(arm: Arm, shape: Shape, look_up: LookUp) -> tuple[Intervention, ...]:
-    """Resolve an arm: one intervention for each unit, with its value, in the order of the forward pass and, at one layer, site and unit, of the list.
+    """Resolve an arm to one intervention for each unit, with its value, in the order of the forward pass. Those of one layer, site and unit keep their order.
 
     Raises AtlasError for a layer, unit or site that the model does not have, for an arm of more than MOST_CHANGES changes, and if the atlas lacks a number that
     a strength needs.
@@ -45,7 +45,7 @@ def resolve(arm: Arm, shape: Shape, look_up: LookUp) -> tuple[Intervention, ...]
             for change in each_unit(intervention, shape):
                 n += n_changes(change)
                 if n > MOST_CHANGES:
-                    raise AtlasError(f"the arm changes more than {MOST_CHANGES:,} units, at one range of positions each, and no arm may")
+                    raise AtlasError(f"the arm makes more than {MOST_CHANGES:,} changes (units times ranges of positions), the most that an arm may make")
                 found.append(replace(change, value=value_of(change, look_up)))
         except AtlasError as error:
             raise AtlasError(f"intervention {place + 1} of {len(arm)}: {error}") from None
@@ -124,12 +124,12 @@ def reckoned_value(change: Intervention, look_up: LookUp) -> float:
         return amount * look_up_quantity(kind.removeprefix("times_"), change.strength.corpus_id)
     norm = look_up_quantity("value_norm", None)
     if norm == 0:
-        raise AtlasError(f"the value of L{layer}N{neuron} is zero, and no coefficient gives it a length")
+        raise AtlasError(f"the value of L{layer}N{neuron} is the zero vector, so no coefficient gives it a length")
     return amount / norm
 
 
 def canonical_json(arm: Arm) -> str:
-    """Write a resolved arm as JSON that is the same for all arms of one effect: sorted keys, shortest float64, no strength beside its value, no blanks."""
+    """Write a resolved arm as JSON that is the same for all arms that do the same: sorted keys, shortest float64, values without strengths, no blanks."""
     return json.dumps([replace(change, strength=None).as_json() for change in arm], sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 

@@ -16,16 +16,15 @@ FORM = re.compile(
     r"(?:@(?P<positions>[a-z]{1,20}|\d{1,9}(?::\d{1,9})?))?",
     re.ASCII | re.IGNORECASE,
 )
-EXAMPLES = "L20N630=max*0.5, L20N630=3.7, L20N630=mean, L20N630*=2, L20N630+=1, L9H3=0, L9H3*=0.5, with @last, @4 or @4:8 where not everywhere"
+EXAMPLES = "L20N630=max*0.5, L20N630=3.7, L20N630=mean, L20N630*=2, L20N630+=1, L9H3=0, L9H3*=0.5, with @last, @4 or @4:8 to limit the positions"
 
 
 def intervention_from(text: str, corpus_id: int) -> Intervention:
-    """Read an intervention from its short form. If it names no positions, it acts at all but the first.
+    """Read an intervention from its short form. If it names no positions, it acts at all positions but the first.
 
-    A neuron (L…N…) can be set, multiplied or added to. It is set to a number, to a multiple of its largest (max) or smallest (min) coefficient in the corpus,
-    to
-    the coefficient that writes a vector of a given length (norm), or to its mean. A head (L…H…) can be set to 0 or multiplied. Raises AtlasError for anything
-    else.
+    The coefficient of a neuron (L…N…) can be set, multiplied or added to. It can be set to a number, to a multiple of its largest (max) or smallest (min) value
+    in the corpus, to the coefficient that writes a vector of a given length (norm), or to its mean. A head (L…H…) can be set to 0 or multiplied. Raises
+    AtlasError for anything else.
     """
     match = FORM.fullmatch(text.strip())
     if match is None:
@@ -33,7 +32,7 @@ def intervention_from(text: str, corpus_id: int) -> Intervention:
     found = {key: value for key, value in match.groupdict().items() if value is not None}
     is_head = found["kind"] in "Hh"
     if is_head and (found.keys() & {"strength", "add", "mean"} or float(found.get("set", 0)) != 0):
-        raise AtlasError(f"{shorten_json(text)}: of a head there are =0 and *=, since what it gathers is a vector")
+        raise AtlasError(f"{shorten_json(text)}: a head can only be set to 0 (=0) or multiplied (*=), since its output is a vector")
     item = {"site": "head" if is_head else "coefficient", "layer": int(found["layer"]), "units": [int(found["unit"])]}
     return intervention_of(item | op_of(found, is_head, corpus_id) | positions_of_short(found.get("positions")))
 
@@ -56,5 +55,5 @@ def positions_of_short(text: str | None) -> dict[str, Any]:
         return {"positions": text.lower()}
     indices = [int(part) for part in text.split(":") if part.isdecimal()]
     if not indices:
-        raise AtlasError(f"positions {shorten_json(text)} are unknown; they are {', '.join(NAMED)}, an index such as 4, or a half-open range such as 4:8")
+        raise AtlasError(f"positions {shorten_json(text)} are unknown; they must be {', '.join(NAMED)}, an index such as 4, or a half-open range such as 4:8")
     return {"positions": [indices if len(indices) == 2 else indices[0]]}

@@ -21,7 +21,7 @@ OPS = {
 ORDER = {site: place for place, site in enumerate(OPS)}
 
 REPLACING = ("set", "zero", "mean", "resample", "patch")
-"""Ops that leave nothing of the former value, so that a cell takes at most one of them."""
+"""Ops that replace the former value completely, so that at most one of them may act on the same unit and position."""
 
 WITH_UNITS = {"coefficient": "neuron", "pre_activation": "neuron", "head": "head", "attention": "head"}
 """Site → kind of its units; the other sites are changed as a whole."""
@@ -39,7 +39,7 @@ KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "add_value": (("of", "value"), ("strength",)),
     "block": (("edges",), ()),
 }
-"""Op → keys that it needs beside site, layer, op and positions, and keys that it may have. A strength stands in for a value."""
+"""Op → keys that it needs besides site, layer, op and positions, and keys that it may have. A strength may be given instead of a value."""
 
 
 def keys(site: str, op: str) -> tuple[set[str], set[str]]:

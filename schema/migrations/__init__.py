@@ -1,6 +1,6 @@
 """Migrations of tables that existing atlases have, one file each, in the order of their numbers; tables and columns that are only added need none.
 
-A file begins with a description of the change, and with a query that gives rows if an atlas still needs it.
+A file begins with a description of the change, and with a query that returns rows if an atlas still needs the change.
 """
 
 import re
@@ -17,7 +17,7 @@ HEADER = re.compile(r"-- change: (?P<change>.+)\n-- due: (?P<due>.+)\n")
 
 @dataclass(frozen=True)
 class Migration:
-    """A change to existing tables. The query `due` gives rows if `sql` is still to be run."""
+    """A change to existing tables. The query `due` returns rows if `sql` is still to be run."""
 
     name: str
     change: str
@@ -30,14 +30,14 @@ def migrations() -> Iterator[Migration]:
         sql = file.read_text(encoding="utf-8")
         header = HEADER.match(sql)
         if header is None:
-            raise ValueError(f"schema/migrations/{file.name} begins with what changes, and with when it is due")
+            raise ValueError(f"schema/migrations/{file.name} must begin with the lines `-- change: …` and `-- due: …`")
         yield Migration(file.name.removesuffix(".sql"), header["change"], header["due"], sql)
 
 
 def migrate(con: duckdb.DuckDBPyConnection) -> bool:
-    """Run the migrations that are due in the current database, within the caller's transaction; return whether any was. Tables made anew have no comments.
+    """Run the migrations that are due in the current database, within the caller's transaction; return whether any was run.
 
-    Raises AtlasError if the tables are not those of the release that the atlas is said to be of.
+    A table that a migration makes anew has no comments. Raises AtlasError if a migration fails: the tables are then not those of the atlas's release.
     """
     is_changed = False
     for migration in migrations():
@@ -47,7 +47,7 @@ def migrate(con: duckdb.DuckDBPyConnection) -> bool:
                 con.execute(migration.sql)
             except duckdb.Error as error:
                 raise AtlasError(
-                    f"this atlas cannot be brought up to this release ({migration.change}): {str(error).splitlines()[0]}. It is read as it is; "
+                    f"this atlas cannot be upgraded to this release ({migration.change}): {str(error).splitlines()[0]}. It can still be read; "
                     "ingest into a new file"
                 ) from error
     return is_changed

@@ -1,1 +1,1 @@
-"""Opening, locking and naming of an atlas's file and of those beside it, of this release and of others."""
+"""Opening, locking and naming of an atlas's file and of the files beside it, whether of this release or of another."""

@@ -1,7 +1,7 @@
 """Files beside an atlas, NAME.<kind>.duckdb: each is attached read-only, as a database of the kind's name, when the atlas is opened (schema/open/opening.py).
 
-If there is no such file, a file of the user's cache stands in, with empty tables and with the views and questions. Attaching it takes a millisecond, and
-creating its contents as long as opening the atlas. A cache that fails may cost time, and nothing else.
+If there is no such file, an empty one from the user's cache is attached instead, with the kind's tables, views and questions: attaching it takes a millisecond,
+whereas creating its contents takes as long as opening the atlas. If the cache fails, only time is lost.
 """
 
 import shutil
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 
 SMALLEST = 16384
-"""Bytes of a block, the fewest that DuckDB allows: a stand-in holds one row at most."""
+"""Bytes of a block of a cached empty file: the fewest that DuckDB allows, since the file holds at most one row."""
 
 DRAFT = ".blank-"
-"""Prefix of the folders of drafts, and of those of the second names under which these files are opened."""
+"""Prefix of the names of folders in the cache: those of drafts of the empty files, and those of second names under which these files are opened."""
 
 LEFT_S = 3600
 """Seconds after which such a folder counts as left by a process that was killed."""
@@ -43,13 +43,14 @@ TABLES = f"""
 SELECT t.sql FROM system.main.duckdb_tables() AS t
 WHERE t.database_name = '{{}}' AND t.table_name <> '{STORED}' ORDER BY t.schema_name, t.table_name
 """
-"""SQL of all tables of a database except the stored digests: nothing reads those in SQL, and a file without them is read as it is."""
+"""Query for the SQL of all tables of a database except the table of digests, which no SQL reads and which a file need not have."""
 
 
 def attach_beside(con: duckdb.DuckDBPyConnection, path: Path, others: "Mapping[str, pa.Table]" = MappingProxyType({})) -> Callable[[], None]:
-    """Attach the files beside the atlas at `path` read-only, without the rows `others`; for a file that does not exist, attach empty tables.
+    """Attach the files beside the atlas at `path` read-only, without the rows `others` (kind → rows); for a file that does not exist, attach empty tables.
 
-    If the user's cache has no empty tables either, a database in memory is attached, and the returned function fills it.
+    If the user's cache cannot provide the empty tables, an empty database in memory is attached. The returned function, to be called after the connection is
+    locked down, creates the tables in it.
 
     The atlas may be a stranger's and is not locked down yet, so its connection only runs ATTACH, DETACH, and checks of the attached databases.
     Connections of one process to one atlas share the attached databases. Raises AtlasError if a file cannot be read or is of another version.
@@ -64,10 +65,13 @@ def attach_beside(con: duckdb.DuckDBPyConnection, path: Path, others: "Mapping[s
 
 
 def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Companion, others: "pa.Table | None") -> bool:
-    """Attach the file of a kind beside an atlas, or empty tables. Return whether the attached database is still to be filled."""
+    """Attach the file of a kind beside an atlas, or empty tables if this user has no such file to read.
+
+    Return whether the tables are still to be created in the attached database.
+    """
     # for DuckDB names that differ in case are one, and what is in the atlas would be read as what lies beside it
     if not is_lake(path) and path.name.partition(".")[0].lower() == kind.name:
-        raise AtlasError(f"an atlas cannot be called {kind.name}, as its {kind.name} are in SQL: rename {path}")
+        raise AtlasError(f"an atlas cannot be called {kind.name}: in SQL, that is the name of the database of its {kind.name}. Rename {path}")
     target = kind.file(path)
     if not target.exists() or not is_readable(target):
         return not attach_kept(con, kind) and attach(con, ":memory:", kind.name, "READ_WRITE")
@@ -77,7 +81,7 @@ def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Companion, oth
 
 
 def attach_kept(con: duckdb.DuckDBPyConnection, kind: Companion) -> bool:
-    """Attach the empty tables of the user's cache, and tell whether they are attached, by this connection or another to the same atlas."""
+    """Attach the empty tables from the user's cache. Return whether they are now attached, by this connection or by another to the same atlas."""
     # what DuckDB raises depends on what is wrong with a disk, a name or a file, on what is shut already, and on its version
     with suppress(AtlasError, OSError, ValueError, RuntimeError, duckdb.Error):
         kept = cached_empty_companion(kind.name, creation_sql(kind))
@@ -98,7 +102,7 @@ def attach_kept(con: duckdb.DuckDBPyConnection, kind: Companion) -> bool:
 
 
 def is_blank(con: duckdb.DuckDBPyConnection, kind: Companion) -> bool:
-    """Tell whether the attached database holds one row only: the right version and digest of its kind."""
+    """Tell whether the attached database holds nothing but one row, which has the version and digest of this release's kind."""
     try:
         labelled = con.execute(f"SELECT l.version, l.derived_sha256 FROM {kind.name}.{kind.label} AS l").fetchall()
         (n_rows,) = con.execute(f"SELECT sum(t.estimated_size) FROM system.main.duckdb_tables() AS t WHERE t.database_name = '{kind.name}'").fetchall()[0]
@@ -109,8 +113,9 @@ def is_blank(con: duckdb.DuckDBPyConnection, kind: Companion) -> bool:
 
 @contextmanager
 def as_of_this_release(target: Path, kind: Companion, others: "pa.Table | None" = None) -> Iterator[Path]:
-    """Yield a path of the file with this release's views and questions: a second name if it has them, else a copy of its rows. Only a copy leaves out `others`.
+    """Yield a path at which the rows of the file are found with this release's views and questions: a second name of the file, or a new file with a copy.
 
+    A copy is made if the file does not have this release's views and questions, or if `others` is given: the copy leaves these rows out.
     The file is examined on a connection without any atlas.
     """
     require_duckdb(target, kind)
@@ -136,7 +141,7 @@ def as_of_this_release(target: Path, kind: Companion, others: "pa.Table | None" 
 
 
 def describe_definitions(con: duckdb.DuckDBPyConnection, kind: Companion) -> str:
-    """Describe the definitions of the attached file: its tables as DuckDB writes them, with types and constraints, and its views and questions."""
+    """Describe the definitions in the attached file: the SQL of its tables as DuckDB writes it, and a digest of its views and questions."""
     # not as a parameter: to bind one DuckDB imports pandas, which takes as long as opening, and loses a Ctrl-C meanwhile
     tables = con.execute(TABLES.format(kind.name)).fetchall()
     return digest(con, kind.name, read_folder(kind.folder / "views").keys() | kind.questions().keys()) + " ".join(sql for (sql,) in tables)
@@ -154,7 +159,7 @@ def describe_release_definitions(kind: Companion) -> str:
 
 
 def cached_empty_companion(name: str, filling: str) -> Path:
-    """Find the cached file of a database of that name with the objects that `filling` creates; make it if it does not exist.
+    """Return the path of the cached file with a database called `name` and the objects that the SQL `filling` creates; make the file if it does not exist.
 
     Raises OSError, ValueError, RuntimeError or duckdb.Error if nothing can be cached: on a full disk, in another user's folder, under a name that DuckDB
     does not take.

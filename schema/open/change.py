@@ -1,6 +1,7 @@
 """Creation of files beside an atlas, and changes to them.
 
-A change writes a whole new file and puts it in the place of the old one. So an open atlas keeps the file it attached, and a change that fails leaves nothing.
+A change writes a whole new file and puts it in the place of the old one. So an open atlas keeps the file it attached, and a change that fails leaves the
+old file as it was.
 Any DuckDB can query such a file: ATTACH 'NAME.annotations.duckdb' AS annotations.
 """
 
@@ -38,7 +39,8 @@ WHERE c.database_name = 'former'
 UNION ALL
 SELECT q.schema_name, 'sequence', q.sequence_name, true FROM duckdb_sequences() AS q WHERE q.database_name = 'former'
 """
-"""Query for every column of every table, and whether its table has a computed column; and for every sequence, of which this release has none."""
+"""Query for every column of every table of the database `former`, and whether the table has a computed column; and for every sequence, since no file of this
+release has one."""
 
 LARGEST_ID = 2**31 - 1
 """The largest number that a column of ids, an INTEGER, holds."""
@@ -49,10 +51,10 @@ ONE_AT_A_TIME = Lock()
 
 @contextmanager
 def change_companion(kind: Companion, path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open the file of a kind beside the atlas at `path` for changes, as the database of the kind's name; the changes are kept if the block does not fail.
+    """Open the file of a kind beside the atlas at `path` for changes, as the database of the kind's name; the changes are saved unless the block fails.
 
-    Waits while another thread or process changes the file. Raises Locked if another process does so all the while, and AtlasError if the file has a log, holds
-    what this release does not know, or cannot be written or replaced.
+    Waits while another thread or process changes the file. Raises Locked if another process is still changing it after schema.open.locks.PATIENCE seconds, and
+    AtlasError if the file has a log, has tables or columns that this release does not know, or cannot be written or replaced.
     """
     target = kind.file(path)
     check_log(target)
@@ -82,7 +84,10 @@ def change_companion(kind: Companion, path: Path | str) -> Iterator[duckdb.DuckD
 
 
 def insert_rows(con: duckdb.DuckDBPyConnection, table: str, rows: "pa.Table", **ids: int) -> None:
-    """Insert rows into a table by the names of their columns, each with these ids. Raises duckdb.Error for what the table does not take."""
+    """Insert rows into a table by the names of their columns. ids: further columns, each with one value for all rows.
+
+    Raises duckdb.Error for rows that do not fit the table.
+    """
     con.register("new_rows", rows)
     try:
         con.execute(f"INSERT INTO {table} BY NAME SELECT {''.join(f'{value:d} AS {name}, ' for name, value in ids.items())}r.* FROM new_rows AS r")
@@ -91,9 +96,9 @@ def insert_rows(con: duckdb.DuckDBPyConnection, table: str, rows: "pa.Table", **
 
 
 def next_id(con: duckdb.DuckDBPyConnection, database: str, column: str) -> int:
-    """Choose the id of a new row: above the ids in every table, so that a stranger's rows that wait for a parent are not taken for the new row's.
+    """Choose the id of a new row: above the ids in every table with this column, so that no row that a stranger planted belongs to the new row.
 
-    Where the largest id that a column holds is taken, the largest that is free.
+    If the largest id that the column can hold is taken, choose the largest free id that follows a taken one.
     """
     taken = " UNION ".join(f"SELECT t.{column}::BIGINT AS id FROM {database}.{table} AS t" for table in tables_with(con, database, [column]))
     sql = (
@@ -104,31 +109,36 @@ def next_id(con: duckdb.DuckDBPyConnection, database: str, column: str) -> int:
 
 
 def unwritten_error(target: Path, error: Exception) -> AtlasError:
-    return AtlasError(f"{target} is as it was, for it cannot be written: {str(error).splitlines()[0]}")
+    return AtlasError(f"{target} cannot be written, and is unchanged: {str(error).splitlines()[0]}")
 
 
 @contextmanager
 def change_companion_with_atlas(kind: Companion, path: Path | str) -> Iterator[tuple[duckdb.DuckDBPyConnection, duckdb.DuckDBPyConnection]]:
-    """Open a file for changes as `change_companion` does, and with it the atlas, which shows whether the rows are of its model and text."""
+    """Open a file for changes as `change_companion` does, and open the atlas too. Yield both connections.
+
+    The connection of the atlas shows, of the file as it was, only the rows of the atlas's own model and text.
+    """
     with change_companion(kind, path) as writer, closing(open_with_beside(path)) as own:
         yield writer, own
 
 
 def replace_file(draft: Path, target: Path) -> None:
-    """Rename a complete new file to `target`. If only another user may do that, as in a sticky folder, keep it under another name, which AtlasError gives."""
+    """Rename a complete new file to `target`. If only another user may do that, as in a sticky folder, leave the new file under another name, and raise
+    AtlasError with that name.
+    """
     try:
         put_in_place(draft, target)
     except PermissionError as error:
         kept = target.with_name(f"{target.name}.changed-{secrets.token_hex(4)}")
         put_in_place(draft, kept)
         raise AtlasError(
-            f"{target} is as it was: {owner(target)} alone may replace it here ({error.strerror}). The changed file is kept as {kept}: "
-            f"have it moved there, by `mv {shlex.quote(str(kept))} {shlex.quote(str(target))}`"
+            f"{target} is unchanged: only {owner(target)} may replace it here ({error.strerror}). The changed file is stored as {kept}: "
+            f"ask that user to run `mv {shlex.quote(str(kept))} {shlex.quote(str(target))}`"
         ) from error
 
 
 def refuse_unknown(con: duckdb.DuckDBPyConnection, former: Path, kind: Companion) -> None:
-    """Raise AtlasError for a file with tables or columns that this release does not know, in whatever schema: a change would drop them."""
+    """Raise AtlasError for a file with tables or columns, in any schema, that this release does not know: a change would drop them."""
     if not former.exists():
         return
     attach_file(con, former, kind, "former")
@@ -137,7 +147,9 @@ def refuse_unknown(con: duckdb.DuckDBPyConnection, former: Path, kind: Companion
     con.execute("DETACH former")
     if unknown:
         named = ", ".join(sorted(".".join(found).removeprefix("main.") for found in unknown)[:5])
-        raise AtlasError(f"{former} holds what this release does not know, and a change would drop it: {named}. Install the release that made it.")
+        raise AtlasError(
+            f"{former} has tables or columns that this release does not know, and a change would drop them: {named}. Install the release that made it."
+        )
 
 
 @cache

@@ -46,7 +46,10 @@ def require_duckdb(target: Path, kind: Companion) -> None:
 
 
 def attach_file(con: duckdb.DuckDBPyConnection, target: Path, kind: Companion, name: str | None = None, own: Path | None = None) -> None:
-    """Attach a file of this version read-only. Raises AtlasError for another version. name: of the database, if not the kind's. own: a second name it has."""
+    """Attach a file of this version read-only. Raises AtlasError for another version.
+
+    name: the name of the database, if it is not the kind's. own: a second name that the file already has.
+    """
     name = name or kind.name
     require_duckdb(target, kind)
     try:
@@ -117,7 +120,7 @@ def unreadable(target: Path, kind: Companion, error: duckdb.Error) -> AtlasError
     if any(text in str(error) for text in NO_SPACE):
         # where its rows are written anew, for this release or for the atlas that is opened
         return AtlasError(
-            f"no space left to write the {kind.name} of {target} anew: free some on its disk, or on that of {tempfile.gettempdir()}. It is as it was."
+            f"no space left to rewrite the {kind.name} of {target}: free some space on its disk, or on that of {tempfile.gettempdir()}. The file is unchanged."
         )
     said = re.sub(rf"[^\s\"]*/\.{re.escape(target.name)}\.{OPENING}[^/]*/", "", describe_damage(error) or str(error).splitlines()[0])
     return AtlasError(f"cannot read the {kind.name} in {target}: {said}. Move the file away to go on without them.")

@@ -1,8 +1,8 @@
 """Check that the views and questions of a file are exactly this release's.
 
-Definitions by a stranger under their names, or under those of tables and of DuckDB's functions, are never run.
-A release's definitions are as DuckDB shows them once they are built. Building takes longer than opening an atlas, so their digest is stored in the user's
-cache.
+So a stranger's definition is never run, even if it has the name of a view, a question, a table or a DuckDB function.
+Definitions are compared in the form in which DuckDB shows them once they are built. Building this release's takes longer than opening an atlas, so their digest
+is stored in the user's cache.
 """
 
 import json
@@ -29,31 +29,31 @@ FROM system.main.duckdb_functions() AS f
 VIEWS = "SELECT v.database_name, v.view_name, v.sql FROM system.main.duckdb_views() AS v"
 TABLES = "SELECT t.database_name, t.table_name FROM system.main.duckdb_tables() AS t"
 SCHEMAS = "SELECT s.database_name FROM system.main.duckdb_schemas() AS s WHERE NOT s.internal AND s.schema_name <> 'main'"
-"""Queries over all databases. They call DuckDB's functions by full name, since a macro of the file may have the name of one."""
+"""Queries over all databases. They call DuckDB's functions by full name, since a macro of the file may have the name of such a function."""
 
 KEPT = "definitions-4"
 """Prefix of the name of a cached digest; its number changes whenever `digest` covers something else."""
 
 KNOWN: dict[str, str] = {}
-"""Digest of sources → their definitions, which this process has built or read from the cache."""
+"""Digest of the sources of definitions → description of the built definitions, for those that this process has built or read from the cache."""
 
 CHECKED: set[tuple[str, str]] = set()
 """Release and digest of each file that this process found to have the definitions of that release."""
 
 HASHED_BYTES = 1 << 23
-"""Size of the largest file that is recognised when it comes again: hashing it twice takes a third of the time of a check."""
+"""Most bytes of a file that is hashed, so that it is recognised when it is opened again: hashing it twice takes a third of the time of a check."""
 
 
 def hash_file(file: Path) -> str:
-    """Hash all content of a file; '' if it is large, or if a log beside it may hold more.
+    """Hash the content of a file; '' if the file is larger than HASHED_BYTES, or has a log, which may hold further content.
 
-    Only the content counts: the sender of a file chooses its time and size, and a file that takes its place may have its inode.
+    Only its content identifies a file: its sender chooses its time and size, and a file that replaces it may get the same inode.
     """
     return "" if has_log(file) or file.stat().st_size > HASHED_BYTES else blake2b(file.read_bytes()).hexdigest()
 
 
 def check_once(release: str, file: Path, hashed: str, check: Callable[[], bool]) -> bool:
-    """Check a file, and remember a positive result for every file of the same content: listing all functions takes half the time of an opening.
+    """Check a file, and remember a positive result for every file of the same content: a check lists all functions, which takes half the time of an opening.
 
     hashed: digest of the file before it was opened; if the content has changed since then, no result is remembered.
     """
@@ -66,9 +66,9 @@ def check_once(release: str, file: Path, hashed: str, check: Callable[[], bool])
 
 
 def matches_release(con: duckdb.DuckDBPyConnection, opened: Callable[[Path], duckdb.DuckDBPyConnection]) -> bool:
-    """Tell whether the current database has this release's views and questions, and nothing in place of a table, a DuckDB function or another database.
+    """Tell whether the current database has this release's views and questions, and nothing with the name of a table, DuckDB function or other database.
 
-    opened: function that opens a file, in which the release is built if its digest is not cached.
+    opened: function that opens a new file, in which this release's definitions are built if their digest is not cached.
     """
     database = con.execute("SELECT system.main.current_database()").fetchall()[0][0]
     views = {str(name).lower() for place, name, _ in con.execute(VIEWS).fetchall() if place == database}
@@ -115,9 +115,9 @@ def digest(con: duckdb.DuckDBPyConnection, database: str, names: Collection[str]
 
 
 def macro_signature(con: duckdb.DuckDBPyConnection, database: str, name: str, n: int) -> str:
-    """Read DuckDB's error for a call of a table macro with one argument more than its `n`: it has the types and defaults of all, which no table lists.
+    """Call a table macro that has `n` parameters with one argument more, and return DuckDB's error: it lists the types and defaults of all parameters.
 
-    No macro fits such a call, so none is examined further.
+    No table of DuckDB lists them. Since no macro fits the call, none is run.
     """
     place, macro = (part.replace('"', '""') for part in (database, name))
     try:
@@ -128,7 +128,7 @@ def macro_signature(con: duckdb.DuckDBPyConnection, database: str, name: str, n:
 
 
 def released_definitions(sources: str, build: Callable[[], str]) -> str:
-    """Look up the definitions that `build` returns, by the digest of their `sources` and the version of DuckDB; '' if there is no place to build in."""
+    """Look up built definitions by the digest of their `sources` and DuckDB's version, or else `build` them; '' if there is no place to build them in."""
     if not KNOWN.get(sources):
         KNOWN[sources] = load_or_build_definitions(sources, build)
     return KNOWN[sources]
@@ -155,7 +155,7 @@ def load_or_build_definitions(sources: str, build: Callable[[], str]) -> str:
 
 
 def cache_folder() -> Path:
-    """Find the folder of the user's cache; if there is no home, as in a container under an arbitrary user number, a path at which nothing can be stored.
+    """Return the folder of the user's cache. If the user has no home, as in a container under an arbitrary user number, nothing can be stored at the path.
 
     A relative XDG_CACHE_HOME is ignored (XDG Base Directory Specification).
     """

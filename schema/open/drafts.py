@@ -1,4 +1,4 @@
-"""Drafts: files that are written under a name of their own and replace another file once they are complete; their names, and who may read them then."""
+"""Drafts: files that are written under a temporary name, and that replace another file once they are complete. Here: their names, removal and permissions."""
 
 import os
 import pwd
@@ -14,24 +14,27 @@ from schema.errors import AtlasError
 
 
 def new_draft(target: Path) -> Path:
-    """Draw an unused name beside the target; 64 of its bits are random."""
+    """Make a name for a draft beside the target; its 64 random bits make it unused."""
     return target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
 
 
 def is_draft(name: str, target: str) -> bool:
-    """Tell whether a path is a name that `new_draft` gives for the target, or that of DuckDB's log beside such a draft; nothing else gives these names."""
+    """Tell whether `name` is a path of the form that `new_draft` gives for the target, or that of such a draft's DuckDB log. No other file has this form."""
     folder, _, last = target.rpartition("/")
     beside = re.escape(f"{folder}/") if folder else ""
     return re.fullmatch(rf"{beside}\.{re.escape(last)}\.[0-9a-f]{{16}}\.tmp(\.wal)?", name) is not None
 
 
 def left_drafts(target: Path) -> list[Path]:
-    """List the drafts of a target that killed writers left, and DuckDB's logs of these. The caller must hold the lock, or a draft may have a living writer."""
+    """List the drafts of a target that killed writers left behind, and the drafts' DuckDB logs.
+
+    The caller must hold the target's lock: otherwise a draft may belong to a writer that is still running.
+    """
     return [path for path in target.parent.iterdir() if is_draft(path.name, target.name)]
 
 
 def remove_left(target: Path) -> None:
-    """Remove the drafts of a target that killed writers left. In a sticky folder another user's draft cannot be removed, and does no harm."""
+    """Remove the drafts of a target that killed writers left behind. In a sticky folder another user's draft cannot be removed, and does no harm."""
     for draft in left_drafts(target):
         with suppress(OSError):
             draft.unlink()
@@ -39,9 +42,10 @@ def remove_left(target: Path) -> None:
 
 @contextmanager
 def copy_to_draft(whole: Path, target: Path, like: Path) -> Iterator[Path]:
-    """Copy a complete file to a draft of the target, with the owner, group and mode of `like`, for the block to rename. If the block fails, remove the draft.
+    """Copy the complete file `whole` to a draft of the target, with the owner, group and mode of `like`, and yield the draft, which the block is to rename.
 
-    Raises AtlasError if another file has got the draft's name meanwhile: in a shared folder other users can rename files. That file stays as it is.
+    If the block fails, the draft is removed. Raises AtlasError if another file has taken the draft's name meanwhile, since other users can rename files in a
+    shared folder; that other file stays as it is.
     """
     draft = new_draft(target)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, stat.S_IRUSR | stat.S_IWUSR)
@@ -52,7 +56,7 @@ def copy_to_draft(whole: Path, target: Path, like: Path) -> Iterator[Path]:
             file.flush()
             give_access(descriptor, like.stat())
         if not is_file_at(own, draft):
-            raise AtlasError(f"{draft} was put in the place of what was being written, by somebody who may write to this folder too: nothing was changed")
+            raise AtlasError(f"another user, who may write to this folder too, put another file in the place of the draft {draft}: nothing was changed")
         yield draft
     except BaseException:
         if is_file_at(own, draft):
@@ -61,7 +65,7 @@ def copy_to_draft(whole: Path, target: Path, like: Path) -> Iterator[Path]:
 
 
 def is_file_at(own: os.stat_result, path: Path) -> bool:
-    """Tell whether the file of this status is at `path`, and not another file or a symbolic link."""
+    """Tell whether `path` is the file that has the status `own`, and not another file or a symbolic link."""
     return os.path.lexists(path) and os.path.samestat(own, path.lstat())
 
 
@@ -71,7 +75,7 @@ def discard(draft: Path) -> None:
 
 
 def give_access(descriptor: int, like: os.stat_result) -> None:
-    """Give a new file, which is open, the owner, group and mode of another, as far as this user may."""
+    """Give a new file, open as `descriptor`, the owner, group and mode in the status `like`, as far as this user may."""
     with suppress(PermissionError):
         os.fchown(descriptor, -1, like.st_gid)
     with suppress(PermissionError):

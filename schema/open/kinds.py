@@ -1,6 +1,6 @@
 """Kinds of file beside an atlas, NAME.<kind>.duckdb: the annotations that people make of an atlas are one.
 
-Entry points name any number of kinds. Such a file is no part of the snapshot, so that ingesting again leaves it alone. It holds its own views and
+Entry points add any number of kinds. A file beside an atlas is no part of the snapshot, so that another ingest does not change it. It holds its own views and
 questions, because a macro of the atlas cannot name another file.
 """
 
@@ -16,7 +16,7 @@ from schema.release import add_title_comment
 from schema.table_digests import CREATION
 
 GROUP = "activation_atlas.beside"
-"""Group of the entry points that are a `Companion`."""
+"""Group of the entry points, each of which names a `Companion`."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,9 @@ class Companion:
 
     `name` is the name of the database, the word for its contents in messages, and a part of the file's name. `tables` is a file of SQL that creates the tables
     in that database, among them `label`, which has one row (version, derived_sha256); their headers describe them (`read_headers`). `folder` has the kind's
-    views, questions and audits, a file each. `changed_by` and `told_by` are the commands that change a file and show its contents; `again` says how to restore
-    a file that is lost. `hanging` is as in schema/open/others.py. `is_of_one_model`: whether every layer, neuron and head is of the atlas's model.
+    views, questions and audits, one file for each. `changed_by` and `told_by` are the commands that change a file and show its contents; `again` says how to
+    restore a file that is lost. `hanging` is the parameter of `leave_out` (schema/open/others.py). `is_of_one_model`: whether every layer, neuron and head is
+    of the atlas's model.
     """
 
     name: str
@@ -50,7 +51,7 @@ class Companion:
         if not path.is_symlink():
             return path
         if not path.exists():
-            raise AtlasError(f"{path} leads to {path.readlink()}, and there is nothing: bring back what was there, or remove the link")
+            raise AtlasError(f"{path} is a link to {path.readlink()}, which does not exist: restore that file, or remove the link")
         return path.resolve()
 
     @property
@@ -87,9 +88,10 @@ REFERENCE, BOUND = re.compile(r"(\w+) in (\w+\.\w+)"), re.compile(r"(\w+) (in \[
 
 @dataclass(frozen=True)
 class Header:
-    """Facts about a table that its SQL states and DuckDB does not store. columns: name, as the SQL writes it → comment. references: column → table.column.
+    """Facts about a table, from the comments in the SQL that creates it.
 
-    grain: the columns that identify a row; None if the header does not name them. bounds: column → `in [0, 1]` or `>= 0`.
+    comment: what the table holds. columns: name, as the SQL writes it → comment. grain: the columns that identify a row; None if the header does not name them.
+    references: column → table.column. bounds: column → `in [0, 1]` or `>= 0`.
     """
 
     comment: str
@@ -100,10 +102,10 @@ class Header:
 
 
 def read_headers(sql: str) -> dict[str, Header]:
-    """Read the headers of tables, by their full names: the lines of comment before each CREATE TABLE, which describe the table, and those before a column.
+    """Read the header of each table, full name → header: the comment lines before CREATE TABLE, which describe the table, and those before its columns.
 
-    Lines such as `-- grain: a, b`, `-- references: a in t.a, b in u.b` and `-- bounds: a in [0, 1]; b >= 0` are facts. Raises AtlasError for a fact that
-    is written otherwise.
+    Lines such as `-- grain: a, b`, `-- references: a in t.a, b in u.b` and `-- bounds: a in [0, 1]; b >= 0` state facts. Raises AtlasError for a fact that
+    is written in another form.
     """
     found = {}
     for above, name, body in CREATE.findall(sql):
@@ -124,13 +126,13 @@ def read_facts(table: str, form: re.Pattern[str], told: str, between: str) -> di
     found = {}
     for part in filter(None, map(str.strip, told.split(between))):
         if (fact := form.fullmatch(part)) is None:
-            raise AtlasError(f"the header of the table {table} says {part!r}; write it as in schema/open/kinds.py: read_headers")
+            raise AtlasError(f"the header of the table {table} has {part!r}, which is not in the form that read_headers in schema/open/kinds.py describes")
         found[fact[1]] = fact[2]
     return found
 
 
 def comments(sql: str) -> list[str]:
-    """Write COMMENT ON for each table and column that has one."""
+    """Write a COMMENT ON statement for each table, and for each column with a comment."""
     found = []
     for name, header in read_headers(sql).items():
         for what, text in ((f"TABLE {name}", header.comment), *((f"COLUMN {name}.{column}", text) for column, text in header.columns.items())):

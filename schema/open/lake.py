@@ -78,7 +78,7 @@ def read_lake(path: Path) -> Lake:
     try:
         lake = Lake(**json.loads(path.read_text(encoding="utf-8")))
         if not isinstance(lake.catalogue, str) or not isinstance(lake.data, str):
-            raise TypeError("its catalogue and its data are text")
+            raise TypeError("its catalogue and its data must be text")
     except FileNotFoundError as error:
         raise NotAnAtlas(f"no atlas at {path}: no such file; `atlas ingest {path} --lake postgresql://… --data s3://…` makes it") from error
     except (OSError, ValueError, TypeError, RecursionError) as error:
@@ -107,21 +107,21 @@ def check_description(path: Path, lake: Lake) -> None:
 
 
 def storage(data: str) -> str:
-    """Convert --data to the form that is stored: s3://bucket/prefix, or an absolute path. Raises AtlasError for storage of another kind, and for keys in it."""
+    """Convert --data to the form that is stored: s3://bucket/prefix, or an absolute path. Raises AtlasError for unsuitable storage, or keys in the address."""
     if data.startswith("s3://") and ("?" in data or "@" in data):
         raise AtlasError("--data s3://bucket/prefix takes no keys, others could read them: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
     if "://" in data and not data.startswith("s3://"):
-        raise AtlasError(f"the files of a lake are in a folder or on S3-compatible storage: --data s3://bucket/prefix, not {data.partition('://')[0]}://…")
+        raise AtlasError(f"the files of a lake must be in a folder or on S3-compatible storage: --data s3://bucket/prefix, not {data.partition('://')[0]}://…")
     if "://" in data:
         place = data.rstrip("/")
         if strange := {"", ".", ".."} & {*place.removeprefix("s3://").split("/")}:
             raise AtlasError(
-                f"--data s3://bucket/prefix has names between its slashes, and {data} has {min(strange)!r}, which one client reads otherwise than another"
+                f"--data s3://bucket/prefix needs a name between any two slashes, and {data} has {min(strange)!r}, which S3 clients read differently"
             )
         return place
     folder = Path(data).resolve()
     if folder == folder.parent:
-        raise AtlasError("the files of a lake are in a folder of their own: --data FOLDER, not the root of all files")
+        raise AtlasError("the files of a lake need a folder of their own: --data FOLDER, not the root of the file system")
     return str(folder)
 
 
@@ -136,7 +136,7 @@ def s3_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def timeout_s(environment: Mapping[str, str] = os.environ) -> int:
-    """Read the seconds after which a silent server is given up. Raises AtlasError unless they are a whole number from 1 to 86,400."""
+    """Read from ATLAS_LAKE_TIMEOUT the seconds that a server may be silent. Raises AtlasError unless they are a whole number from 1 to 86,400."""
     said = environment.get(TIMEOUT, str(TIMEOUT_S))
     if not said.isdecimal() or not 0 < int(said) <= 86_400:
         raise AtlasError(f"{TIMEOUT} is how many seconds a lake's servers may be silent, a whole number from 1 to 86400, not {said[:40]!r}")
@@ -210,7 +210,7 @@ def connect(lake: Lake, config: dict) -> duckdb.DuckDBPyConnection:
 
 @contextmanager
 def catalogue(lake: Lake, name: str = "atlas") -> Iterator["Connection"]:
-    """Open a session of the catalogue's PostgreSQL, which lists the session under `name`. Raises Unreachable if it does not answer."""
+    """Open a session on the PostgreSQL server of the catalogue, which lists it under `name`. Raises Unreachable if the server does not answer."""
     try:
         import psycopg
     except ImportError as error:
@@ -239,10 +239,10 @@ def published_version(lake: Lake) -> Version | None:
 
 
 def attach_published(con: duckdb.DuckDBPyConnection, lake: Lake, path: Path) -> None:
-    """Attach a lake read-only, as it was last published. Raises NotAnAtlas if it never was."""
+    """Attach a lake read-only, as it was last published. Raises NotAnAtlas if it was never published."""
     version = published_version(lake)
     if version is None:
-        raise NotAnAtlas(f"the lake of {path} holds nothing that was published yet; `atlas ingest {path}` fills it")
+        raise NotAnAtlas(f"nothing has been published in the lake of {path} yet; `atlas ingest {path}` fills it")
     attach(con, lake, "READ_ONLY", f"SNAPSHOT_VERSION {version.snapshot_id}")
 
 

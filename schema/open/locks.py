@@ -16,15 +16,15 @@ AGAIN = 0.05
 """Seconds between two tries."""
 
 ANYBODY = 0o666
-"""Mode of a lock file: it is empty, and one that a killed process left must not lock out other users who may change the guarded file."""
+"""Mode of a lock file, which everybody may write: it is empty, and one that a killed process left must not keep out others who may change the guarded file."""
 
 
 @contextmanager
 def hold_lock_file(path: Path, refusal: str, patience: float | None = None) -> Iterator[None]:
-    """Hold the lock file at `path` for the block, and remove it in the end.
+    """Hold the lock file at `path` while the block runs, then remove it.
 
-    Waits at most `patience` seconds (None: PATIENCE) for another process that holds the file, and then raises Locked with `refusal`. Raises AtlasError if no
-    file can be made or locked.
+    Waits at most `patience` seconds (None: PATIENCE) for another process that holds the file, and then raises Locked with `refusal`. Raises AtlasError if the
+    file cannot be made or locked.
     """
     end = time.monotonic() + (PATIENCE if patience is None else patience)
     while (handle := try_lock(path)) is None:
@@ -41,24 +41,27 @@ def hold_lock_file(path: Path, refusal: str, patience: float | None = None) -> I
 
 
 def try_lock(path: Path) -> int | None:
-    """Lock a file, which is made if there is none, and return its handle; None if another process holds it."""
+    """Lock the file at `path`, making it if it does not exist, and return its handle; None if another process holds it.
+
+    Raises AtlasError if the file cannot be made or locked, is not empty, or lies on a file system that does not enforce locks.
+    """
     while True:
         try:
             handle = open_or_make(path)
         except OSError as error:
-            raise AtlasError(f"cannot make {path}, which two changes at once cannot both hold: {error.strerror}") from error
+            raise AtlasError(f"cannot make the lock file {path}, which keeps two changes from being made at once: {error.strerror}") from error
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(handle)
             if isinstance(error, BlockingIOError):
                 return None
-            raise AtlasError(f"cannot lock {path}, without which two changes at once would lose one of them: {error.strerror}") from error
+            raise AtlasError(f"cannot lock {path}, and without a lock one of two changes at once would be lost: {error.strerror}") from error
         if is_handle_at(handle, path):
             try:
                 require_locks(path)
                 if os.fstat(handle).st_size:
-                    raise AtlasError(f"{path} holds something, as no lock does, and would be removed: move it away")
+                    raise AtlasError(f"{path} is not empty, so it is no lock file, and locking would remove it: move it away")
             except BaseException:
                 os.close(handle)
                 raise
@@ -73,11 +76,11 @@ def require_locks(path: Path) -> None:
             fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return
-    raise AtlasError(f"{path} lies on a file system that holds no locks (flock), so that two at once would write into each other: use a local disk")
+    raise AtlasError(f"{path} lies on a file system that does not enforce locks (flock), so two processes could write to one file at once: use a local disk")
 
 
 def open_or_make(path: Path) -> int:
-    """Open the file, and return its handle. A file that does not exist is made, for anybody who may enter the folder."""
+    """Open the file at `path`, and return its handle. If the file does not exist, make it, so that everybody may write to it."""
     while True:
         try:
             # O_CREAT beside O_EXCL alone: in a sticky folder Linux lets nobody open another's file with it

@@ -1,4 +1,4 @@
-"""The log beside a database: changes that were written to it and that DuckDB has not yet brought into the file.
+"""The log beside a database file: changes that DuckDB has written to the log, and not yet to the file.
 
 A log belongs to that very file, so nothing may replace the file while it has a log.
 """
@@ -9,7 +9,7 @@ from schema.errors import AtlasError
 
 
 def log_of(path: Path) -> Path:
-    """Give the path at which DuckDB keeps the log of a database."""
+    """Return the path at which DuckDB stores the log of a database."""
     return path.with_name(f"{path.name}.wal")
 
 
@@ -29,12 +29,12 @@ def refuse_strange(path: Path) -> None:
 def check_log(path: Path) -> None:
     """Raise AtlasError if replacing a database would separate it from its log."""
     if has_log(path):
-        raise AtlasError(f"{log_of(path)} holds what somebody wrote to {path}, and would be lost with it: {suggest_log_remedy(path)}")
+        raise AtlasError(f"{log_of(path)} holds changes to {path} that would be lost if that file were replaced: {suggest_log_remedy(path)}")
 
 
 def suggest_log_remedy(path: Path) -> str:
     """Suggest, for a message, what to do about a log."""
     if not log_of(path).is_file():
-        return "it is no file: move it away"
-    bring = f"bring it in with `python -c \"import duckdb; duckdb.connect({str(path)!r}).execute('CHECKPOINT')\"`"
-    return f"{bring}, or remove the log to drop it" if path.exists() else "there is no such file any more: move the log away, or the file back"
+        return "the log is no file: move it away"
+    bring = f"bring the log into the file with `python -c \"import duckdb; duckdb.connect({str(path)!r}).execute('CHECKPOINT')\"`"
+    return f"{bring}, or remove the log to drop its changes" if path.exists() else "that file is missing: move the log away, or the file back"

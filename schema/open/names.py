@@ -1,4 +1,4 @@
-"""Names of a file: a second name while it is opened, the removal of second names whose makers were killed, and a name as SQL needs it."""
+"""Names of a file: a second name under which it is opened, the removal of second names that killed processes left, and quoting for SQL."""
 
 import fcntl
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 from schema.open.logs import refuse_strange
 
 MARKED = stat.S_ISVTX | stat.S_IRWXU
-"""Mode of a folder of second names: nobody else enters it, and the sticky bit, which has no effect there, tells it from a user's own private folder."""
+"""Mode of a folder of second names: no other user can enter it, and the sticky bit, which has no other effect, tells it from other private folders."""
 
 OPENING = "opening-"
 """Part of the name of a folder of second names, after the name of the file."""
@@ -30,11 +30,11 @@ def escape_quotes(text: Path | str) -> str:
 
 @contextmanager
 def private_hardlink(path: Path) -> Iterator[Path]:
-    """Yield a second name for the file, and for a log beside it, that lasts while it is being opened; the file's own name if the folder allows no second.
+    """Yield a second name (a hard link) of the file, and make one of its log; both last as long as the block. If none can be made, yield the file's own name.
 
-    Within a process, DuckDB hands out the database that it first opened under a name, for as long as that is open: not a snapshot that has been published
-    since, nor a changed file beside the atlas. Also, an opened path stays among those that SQL may name after all others are shut (`allowed_paths`): by then
-    the second name leads to nothing. Raises AtlasError if the file, or its log, is no regular file.
+    While a process has a database open, DuckDB returns that database for every opening under the same name, even if the file has been replaced since. Also, SQL
+    may name an opened path (`allowed_paths`) even after all other files are forbidden: by then the second name leads to nothing. Raises AtlasError if the file,
+    or its log, is no regular file.
     """
     refuse_strange(path)
     with ExitStack() as stack:
@@ -65,7 +65,7 @@ def private_hardlink(path: Path) -> Iterator[Path]:
 
 
 def clear_left(path: Path) -> None:
-    """Remove second names of the file whose makers were killed a while ago: they keep files on the disk that have been replaced since."""
+    """Remove second names of the file whose makers were killed more than LEFT seconds ago: they keep replaced files on the disk."""
     for folder in left_names(path):
         if time.time() - folder.lstat().st_mtime > LEFT:
             remove_left(folder)
@@ -81,7 +81,7 @@ def left_names(path: Path) -> Iterator[Path]:
 
 
 def has_maker(folder: Path, path: Path) -> bool:
-    """Tell whether a process of this machine has the PID in the folder's name. On a file system without locks the folder would otherwise seem to be left."""
+    """Tell whether a process of this machine has the PID in the folder's name. Without locks on the file system, this alone shows that a folder is in use."""
     number = folder.name.removeprefix(f".{path.name}.{OPENING}").partition("-")[0]
     if not number.isascii() or not number.isdigit():
         return False
@@ -95,7 +95,10 @@ def has_maker(folder: Path, path: Path) -> bool:
 
 
 def remove_left(folder: Path) -> None:
-    """Remove a folder of second names that a killed process left; a process that is just making it finds it gone. If it holds anything else, both stay."""
+    """Remove a folder of second names that a killed process left; leave it as it is if it holds anything else.
+
+    A process that has just made the folder, and not locked it yet, may find it gone.
+    """
     with lock_left(folder) as handle:
         if handle is not None:
             name = folder.name[1:].rpartition(f".{OPENING}")[0]
@@ -113,7 +116,7 @@ def remove_names(folder: Path, handle: int, names: Iterable[str]) -> None:
 
 @contextmanager
 def lock_left(folder: Path) -> Iterator[int | None]:
-    """Lock a folder of second names for the block, and yield its handle; None if it is locked, gone, a link, another user's, or a folder of another kind."""
+    """Lock a folder of second names for the block, and yield its handle; None if it is already locked, gone, a link, another user's, or not such a folder."""
     with ExitStack() as stack:
         found = None
         with suppress(OSError):
@@ -126,9 +129,9 @@ def lock_left(folder: Path) -> Iterator[int | None]:
 
 
 def is_hardlink_folder(folder: Path, handle: int) -> bool:
-    """Tell whether a folder looks like one of `private_hardlink`: this user's, named in that form, MARKED, and with nothing but second names of the file.
+    """Tell whether a folder looks as `private_hardlink` makes it: owned by this user, with a name of that form, MARKED, and holding only second names.
 
-    In a shared folder another user can give such a name to a folder of this user's, but only this user can change its mode.
+    In a shared folder another user can rename a folder of this user to such a name, but only this user can change its mode.
     """
     found, (name, _, drawn) = os.fstat(handle), folder.name[1:].rpartition(f".{OPENING}")
     is_marked = stat.S_IMODE(found.st_mode) & ~stat.S_ISGID == MARKED and found.st_uid == os.getuid()

@@ -1,7 +1,7 @@
-"""Atlases of the same schema version whose tables, views or questions are not this release's: they are read as if they were, and upgraded.
+"""Atlases of the same schema version whose tables, views or questions are not this release's. They are read as if these were, and ingests upgrade them.
 
-A release may add tables, and columns that may be null. In an atlas without them, the tables read as empty and the columns as null, until the next ingest
-into it adds them.
+A release may add tables, and columns that may be null. In an atlas that lacks them, such tables read as empty and such columns as null, until the next ingest
+into the atlas adds them.
 """
 
 from collections.abc import Mapping
@@ -30,14 +30,14 @@ def attach_older(con: duckdb.DuckDBPyConnection, file: Path) -> None:
 
 
 def install_stand_ins(con: duckdb.DuckDBPyConnection, database: str) -> None:
-    """Create, for every table of an atlas, a view of the same name and types over the attached `database`, and the views and questions over these.
+    """Create, for every table of an atlas, a view of the same name and types over the attached `database`, and then the atlas's views and questions.
 
     Raises NotAnAtlas if a view, or a table with computed columns, is in the place of a table.
     """
     there, stored = found_columns(con, database), stored_tables(con)
     names = {name.lower(): name for name in there}
     if odd := sorted(name for name in metadata(1).tables if name in names and (database, names[name]) not in stored):
-        raise NotAnAtlas(f"no atlas as an ingest makes it: it holds views or computed columns in the place of tables ({', '.join(odd[:5])})")
+        raise NotAnAtlas(f"not an atlas as an ingest makes one: it holds views or computed columns in the place of tables ({', '.join(odd[:5])})")
     for table in metadata(read_d_model(con, f"{database}.main.model") or 1).tables.values():
         con.execute(stand_in(table, there.get(table.name, {}), f"{database}.main"))
         con.execute("; ".join(table_comments(table, "VIEW")))
@@ -45,10 +45,10 @@ def install_stand_ins(con: duckdb.DuckDBPyConnection, database: str) -> None:
 
 
 def read_d_model(con: duckdb.DuckDBPyConnection, model: str) -> int | None:
-    """Read d_model from the table `model`; None if it has no rows. Raises NotAnAtlas unless it can be an array's length: it is written into SQL types."""
+    """Read d_model from the table `model`; None if it has no rows. Raises NotAnAtlas unless d_model can be an array's length in SQL types."""
     for (d_model,) in con.execute(f"SELECT m.d_model FROM {model} AS m LIMIT 1").fetchall():
         if not isinstance(d_model, int) or not 0 < d_model <= LONGEST_ARRAY:
-            raise NotAnAtlas(f"no atlas as an ingest makes it: its d_model is {str(d_model)[:40]!r}")
+            raise NotAnAtlas(f"not an atlas as an ingest makes one: its d_model is {str(d_model)[:40]!r}")
         return d_model
     return None
 
@@ -65,7 +65,7 @@ def found_columns(con: duckdb.DuckDBPyConnection, database: str, schema: str = "
 
 
 def stand_in(table: Table, there: Mapping[str, str], schema: str) -> str:
-    """Write CREATE VIEW for a table. there: columns of the table in the file, with their types. Other columns are null; if there are none, neither are rows."""
+    """Write CREATE VIEW for a table. there: the table's columns in the file → their types. Other columns are null; without the table, the view has no rows."""
     # t. keeps a column apart from a macro's parameter of the same name, which DuckDB finds inside views too
     columns = [
         (f't."{name}"' if there[name] == kind else f't."{name}"::{kind} AS "{name}"') if name in there else f'NULL::{kind} AS "{name}"'
@@ -77,7 +77,7 @@ def stand_in(table: Table, there: Mapping[str, str], schema: str) -> str:
 def upgrade_tables(con: duckdb.DuckDBPyConnection, d_model: int) -> None:
     """Upgrade the tables of the current database, an atlas of this schema version: run the due migrations, and add the tables and columns that it lacks.
 
-    It runs within the caller's transaction: an upgrade that is broken off leaves nothing.
+    It runs within the caller's transaction: an interrupted upgrade changes nothing.
     """
     is_changed = migrate(con)
     there = found_columns(con, con.execute("SELECT current_database()").fetchall()[0][0])

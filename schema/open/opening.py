@@ -1,4 +1,4 @@
-"""Opening of an atlas with its own rows of the files beside it, and the stamps that tell one published state of them all from another."""
+"""Opening of an atlas with its own rows of the files beside it, and stamps that show whether the atlas or one of these files was changed."""
 
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -25,14 +25,17 @@ if TYPE_CHECKING:
 ONE_AT_A_TIME = Lock()
 
 TRIES = 4
-"""Limit on the attempts to open an atlas and the files beside it, if they change between two steps."""
+"""Limit on the attempts to open an atlas and the files beside it, if they change while they are opened."""
 
 Stamp = tuple[int, int]
-"""Inode of a file, which is replaced as a whole, or number of a lake's snapshot; and time of the change in ns since 1970."""
+"""Inode of a file (every change replaces the file), or number of a lake's published snapshot; and the time of its last change, ns since 1970."""
 
 
 def open_with_beside(path: Path | str, *, memory: str = "4GB", config: Mapping[str, object] = MappingProxyType({})) -> duckdb.DuckDBPyConnection:
-    """Open an atlas as `open_reader` does, with the files beside it attached, except their rows of another model or text."""
+    """Open an atlas as `open_reader` does, with the files beside it attached, except their rows of another model or text.
+
+    Raises Locked if the files change again and again meanwhile.
+    """
     # connections to one file may share what is attached, and another thread is not to find it before it is filled; a lake may be waited for
     with nullcontext() if is_lake(path) else ONE_AT_A_TIME:
         for _ in range(TRIES):

@@ -1,7 +1,7 @@
-"""Rows of a file beside an atlas that are of another model or text: they are found once the atlas is open, and left out of the database attached to it.
+"""Rows of a file beside an atlas that are of another model or text: they are found once the atlas is open, and left out of the attached database.
 
-The file keeps these rows, so that an atlas of that model or text has them again. If there are any, the attached database has a table LEFT_OUT, which no file
-has, with the columns reason (model or text) and n (how many rows).
+The file keeps these rows, so that an atlas of that other model or text shows them. If there are any, the attached database has a table LEFT_OUT, which no
+file has, with the columns reason (model or text) and n (how many rows).
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LEFT_OUT = "left_out"
 REASON = "reason"
-"""The last column of others.sql: 'model' or 'text'. Those before it are the keys that name a row."""
+"""Last column that others.sql selects: 'model' or 'text'. The columns before it are the keys that identify a row."""
 
 
 def find_others(con: duckdb.DuckDBPyConnection, sql: str) -> "pa.Table | None":
@@ -30,9 +30,9 @@ def find_others(con: duckdb.DuckDBPyConnection, sql: str) -> "pa.Table | None":
 
 
 def leave_out(con: duckdb.DuckDBPyConnection, database: str, others: "pa.Table", hanging: Sequence[tuple[str, str, str]] = ()) -> None:
-    """Delete the rows `others`, and the rows that depend on them, from an attached copy of the file; count the former in its table LEFT_OUT.
+    """Delete the rows `others`, and the rows that depend on them, from an attached copy of the file; count `others` in the copy's table LEFT_OUT.
 
-    hanging: for each table without the keys of `others`, its name, the column by which its rows depend on another table, and that table.
+    hanging: for each table that lacks the keys of `others`, its name, the column that refers to another table, and the name of that other table.
     """
     keys = [name for name in others.column_names if name != REASON]
     con.register("another", others)

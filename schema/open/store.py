@@ -17,10 +17,11 @@ from schema.open.names import escape_quotes, private_hardlink
 from schema.release import is_of_this_release, release_digest, stored_tables
 
 STORAGE_VERSION = "v1.2.0"
-"""Storage format of every file: the oldest that is no bigger than the newest, so that DuckDB 1.2.0 and every later version open an atlas."""
+"""Storage format of every file: the oldest whose files are no larger than those of the newest. DuckDB 1.2.0 and every later version can open it."""
 
 ROW_GROUP_NUMBERS, FEWEST_ROWS, MOST_ROWS = 2**24, 2048, 122_880
-"""Numbers of the vectors in a row group (with twice as many, DuckDB fills its blocks by half); and the fewest and most rows (DuckDB's minimum and default)."""
+"""Numbers that the vectors of a row group have together (with twice as many, DuckDB leaves half of each block empty); fewest and most rows of a row group,
+which are DuckDB's minimum and default."""
 
 
 WRITER_MEMORY = "2GB"
@@ -38,7 +39,7 @@ SENT = "sent"
 """Name under which a file from an untrusted source is attached."""
 
 Attach = Callable[[duckdb.DuckDBPyConnection, Path], Callable[[], None]]
-"""Function that attaches the files beside an atlas, and returns another to be called once other files are shut."""
+"""Function that attaches the files beside an atlas, and returns a function to call once the connection is locked down."""
 
 OFFLINE = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
 
@@ -52,7 +53,7 @@ def open_reader(
 ) -> duckdb.DuckDBPyConnection:
     """Open an atlas read-only, locked down: no writes, no other files, no extensions, no settings.
 
-    Nothing in the file is read before that: a macro of the file may have the name of a DuckDB function, and a table may have a computed column.
+    Nothing in the file is read before that lockdown: a macro of the file may have the name of a DuckDB function, and a table may have a computed column.
     `config`: further settings of DuckDB. Raises NotAnAtlas if the path is no atlas of this schema version, Locked if another process is writing to it.
     """
     path = Path(path)
@@ -113,7 +114,7 @@ def _open_apart(path: Path, name: Path, config: dict, attach: Attach) -> duckdb.
 
 
 def _attach_and_lock_down(con: duckdb.DuckDBPyConnection, path: Path, attach: Attach) -> Callable[[], None]:
-    """Attach the files beside the atlas, lock the connection down, and return the function still to be called. If any of this fails, close the connection."""
+    """Attach the files beside the atlas, lock the connection down, and return the function that `attach` returned. On failure, close the connection."""
     try:
         fill = attach(con, path)
         lock_down(con)
@@ -124,7 +125,10 @@ def _attach_and_lock_down(con: duckdb.DuckDBPyConnection, path: Path, attach: At
 
 
 def lock_down(con: duckdb.DuckDBPyConnection) -> None:
-    """Shut out all other files, for good. Connections of one process to one file share its settings, so another connection may have done it already."""
+    """Forbid, for good, access to all other files and changes of settings.
+
+    Connections of one process to one file share its settings, so another connection may have locked it down already.
+    """
     try:
         con.execute("SET enable_external_access = false")
         con.execute("SET lock_configuration = true")
@@ -140,7 +144,7 @@ def open_writer(path: Path | str) -> duckdb.DuckDBPyConnection:
 
 
 def atlas_options(d_model: int) -> str:
-    """Write the options of ATTACH for a new file with vectors of that width."""
+    """Write the options of ATTACH for a new file with vectors of `d_model` numbers."""
     rows = ROW_GROUP_NUMBERS // d_model // FEWEST_ROWS * FEWEST_ROWS
     return f"STORAGE_VERSION '{STORAGE_VERSION}', ROW_GROUP_SIZE {min(max(rows, FEWEST_ROWS), MOST_ROWS)}"
 
@@ -213,18 +217,18 @@ def refuse_device(path: Path) -> None:
 
 
 def refuse_foreign(path: Path, shown: Path) -> None:
-    """Raise NotAnAtlas for a name that DuckDB cannot open, and for a SQLite database, which it would open as such. shown: the name for errors."""
+    """Raise NotAnAtlas for a name that DuckDB cannot open, and for a SQLite database, which DuckDB would open as one. shown: the name for errors."""
     refuse_name(shown)
     if is_sqlite(path):
         raise NotAnAtlas(f"{shown} is not an atlas: it is a SQLite database")
 
 
 def refuse_name(path: Path) -> None:
-    """Raise NotAnAtlas for a name that is no UTF-8."""
+    """Raise NotAnAtlas for a name that is not UTF-8."""
     try:
         str(path).encode()
     except UnicodeEncodeError as error:
-        raise NotAnAtlas(f"cannot open {path}: its name is no UTF-8, and DuckDB opens none such; rename it, or open a link to it") from error
+        raise NotAnAtlas(f"cannot open {path}: its name is not UTF-8, and DuckDB cannot open such a file; rename it, or open a link to it") from error
 
 
 def is_duckdb(path: Path) -> bool:
@@ -243,9 +247,9 @@ def is_sqlite(path: Path) -> bool:
 
 
 def require_whole(con: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """Raise AtlasError if the open file lacks a block that is in use: its loss would be noticed only when it is read.
+    """Raise AtlasError if the open file lacks a block that is in use: otherwise the loss would be noticed only when the block is read.
 
-    DuckDB writes the number of blocks into the header before it cuts free ones off the end, so a whole file may be shorter than that.
+    DuckDB writes the number of blocks into the header before it cuts free blocks off the end, so a complete file may have fewer blocks than its header says.
     """
     # an older atlas is not the current database, which is in memory and has no blocks
     sizes = "SELECT s.database_name, s.total_blocks, s.block_size FROM pragma_database_size() AS s WHERE s.block_size > 0"

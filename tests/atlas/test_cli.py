@@ -258,7 +258,7 @@ def test_an_atlas_whose_name_is_no_utf_8_is_said(call, tiny_path: Path, tmp_path
     code, out, err = call(command, str(path), db=False)
     assert code == 1
     assert out == ""
-    assert "\\udcff.duckdb: its name is no UTF-8, and DuckDB opens none such; rename it, or open a link to it" in err
+    assert "\\udcff.duckdb: its name is not UTF-8, and DuckDB cannot open such a file; rename it, or open a link to it" in err
     assert "unexpected" not in err
     link = tmp_path / "link.duckdb"
     link.symlink_to(path)

@@ -71,7 +71,7 @@ def test_a_question_without_its_arguments_is_said(a: atlas.Atlas) -> None:
 @pytest.mark.thorough
 def test_a_question_that_is_nearly_called_so_is_said(a: atlas.Atlas) -> None:
     for asked in ("top_trigger", "TopTriggers"):
-        with pytest.raises(QueryRefused, match=rf"refused: the function {asked.lower()}\.[^\n]+\nNo question is called so; did you mean top_triggers\?$"):
+        with pytest.raises(QueryRefused, match=rf"refused: the function {asked.lower()}\.[^\n]+\nNo question has this name; did you mean top_triggers\?$"):
             a.sql(f"FROM {asked}(0, 1)", own_process=True)
     with pytest.raises(QueryRefused, match=r"with functions that only compute$"):
         a.sql("FROM read_text('top_triggers')")
@@ -80,7 +80,7 @@ def test_a_question_that_is_nearly_called_so_is_said(a: atlas.Atlas) -> None:
 @pytest.mark.parametrize("given", ["money", '"money"', '" money"', "token := money", '"mon\'ey"'])
 def test_a_text_without_its_quotes_is_said(a: atlas.Atlas, given: str) -> None:
     text = given.removeprefix("token := ").strip('"').replace("'", "''")
-    with pytest.raises(AtlasError, match=f"\nA text stands in single quotes: '{text}'. Without them, and in double quotes, it is the name of a column.$"):
+    with pytest.raises(AtlasError, match=f"\nWrite a text in single quotes: '{text}'. Without quotes, or in double quotes, it is the name of a column.$"):
         a.sql(f"FROM neurons_promoting({given})")
 
 

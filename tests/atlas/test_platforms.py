@@ -11,7 +11,7 @@ from tests.rooms import ROOT
 WINDOWS = "import click, importlib.metadata, signal, subprocess, sys; sys.platform = 'win32'; sys.modules |= {'fcntl': None, 'resource': None}; "
 """A process that looks like one there: it has neither module."""
 
-SAID = "activation-atlas runs on Linux and macOS: Windows has no such locks of files as it needs (flock). Use it there in WSL"
+SAID = "activation-atlas runs on Linux and macOS: Windows lacks the file locks that it needs (flock). On Windows, use it in WSL"
 
 
 @pytest.mark.parametrize("command", ["status", "ingest", "ui", "live"])

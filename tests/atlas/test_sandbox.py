@@ -120,7 +120,8 @@ def test_time_is_held_where_the_caller_hears_no_alarm(tiny_path: Path) -> None:
 @pytest.mark.thorough
 def test_a_process_that_dies_is_no_more_than_an_error(tiny_path: Path) -> None:
     nested = "SELECT (repeat('[', 100000) || repeat(']', 100000))::JSON::VARIANT::VARCHAR"
-    with pytest.raises(AtlasError, match=r"^stopped: DuckDB ended at this statement, most often because it needs more than the [\d,]+ MB that it may take$"):
+    said = r"^stopped: the process of this statement ended, most often because a statement needs more than the [\d,]+ MB that it may take$"
+    with pytest.raises(AtlasError, match=said):
         sandbox.run(tiny_path, nested)
     assert sandbox.run(tiny_path, "SELECT 1 AS one").frame.item() == 1
 

@@ -73,7 +73,7 @@ def test_a_flipped_bit_in_a_column_that_no_rule_reads(atlas: Path) -> None:
     assert isinstance(done.exception, AtlasError)
     assert str(done.exception) == f"damaged: {atlas}. Restore it from a backup, or see what `atlas doctor {atlas}` proposes"
     (line,) = done.output.splitlines()
-    assert line.startswith(f"DAMAGED {atlas}: the table run does not read back: IO Error: Corrupt database file: computed checksum")
+    assert line.startswith(f"DAMAGED {atlas}: the table run cannot be read: IO Error: Corrupt database file: computed checksum")
 
 
 @pytest.mark.ci_cases(3)
@@ -82,11 +82,11 @@ def test_a_flipped_bit_in_a_column_that_no_rule_reads(atlas: Path) -> None:
     ("change", "said"),
     [
         ("UPDATE trigger SET coefficient = coefficient + 1 WHERE rank = 1", "the table trigger has other rows than were written"),
-        ("DELETE FROM trigger WHERE rank = 3", "the table trigger has 96 rows, and 144 were written"),
+        ("DELETE FROM trigger WHERE rank = 3", "the table trigger has 96 rows, but 144 were written"),
         ("ALTER TABLE trigger RENAME coefficient TO other", "the table trigger has other rows than were written"),
         ("COMMENT ON COLUMN trigger.coefficient IS 'another'", "the table trigger has other columns than were written"),
-        ("DELETE FROM table_digest WHERE table_name = 'trigger'", "the table trigger was not written with the others, or its digest is gone"),
-        ("DROP TABLE map_point", "the table map_point is gone"),
+        ("DELETE FROM table_digest WHERE table_name = 'trigger'", "the table trigger was not written with the others, or its digest is missing"),
+        ("DROP TABLE map_point", "the table map_point is missing"),
     ],
 )
 def test_what_still_reads_and_is_not_what_was_written(atlas: Path, change: str, said: str) -> None:
@@ -127,7 +127,7 @@ def test_keys(atlas: Path, harm: str) -> None:
         flip(file, 500)
     else:
         file.unlink()
-    said = f"{file} is {'gone' if harm == 'gone' else 'not the file that was written'}"
+    said = f"{file} is {'missing' if harm == 'gone' else 'not the file that was written'}"
     done = ask(atlas, "--quiet")
     assert (done.exit_code, done.output) == (1, f"DAMAGED {atlas}: {said}\n")
     doctored = CliRunner().invoke(doctor, [str(atlas), "--repair"])
@@ -173,11 +173,11 @@ def test_a_reader_that_is_stopped_says_nothing_of_the_file(atlas: Path, monkeypa
     end_reader(monkeypatch, f"import signal; os.kill(os.getpid(), signal.{name})")
     done = ask(atlas)
     assert done.exit_code == 1
-    assert f"{name} ended the process that read {atlas}: nothing is known of the file; run the command again" in str(done.exception)
+    assert f"the signal {name} ended the process that read {atlas}, so the file was not checked; run the command again" in str(done.exception)
     assert "DAMAGED" not in done.output
 
 
-@pytest.mark.parametrize(("how", "said"), [("pass", "its reader ended and said nothing"), ("raise SystemExit('no memory')", "no memory")])
+@pytest.mark.parametrize(("how", "said"), [("pass", "the process that read it ended without a message"), ("raise SystemExit('no memory')", "no memory")])
 def test_a_reader_that_says_nothing_of_a_file_is_an_error(atlas: Path, monkeypatch: pytest.MonkeyPatch, how: str, said: str) -> None:
     end_reader(monkeypatch, how)
     done = ask(atlas)

@@ -77,7 +77,7 @@ def test_where_a_file_system_holds_no_locks_all_are_refused_and_nothing_is_lost(
     with lock_work_folder(tmp_path / "a.duckdb") as work:
         (work / "snapshot.tmp").write_text("of an ingest that was stopped")
     monkeypatch.setattr(fcntl, "flock", flock)
-    said = "lies on a file system that holds no locks" if lock == "does nothing" else "cannot lock .* Without a lock, two ingests"
+    said = "lies on a file system that does not enforce locks" if lock == "does nothing" else "cannot lock .* Without a lock, two ingests"
     for _ in range(2):
         with pytest.raises(AtlasError, match=said), lock_work_folder(tmp_path / "a.duckdb"):
             pass
@@ -93,6 +93,6 @@ def test_two_ingests_where_locks_do_nothing_leave_what_there_is(tiny: Tiny, expe
     assert preloaded.run(ASKED.format(before=""), *asked).returncode == 0
     code = ASKED.format(before="import fcntl; fcntl.flock = lambda *_: None")
     found = [ended() for ended in [preloaded.started(code, *asked) for _ in range(2)]]
-    said = [(done.returncode, "lies on a file system that holds no locks" in done.stderr.splitlines()[-1]) for done in found]
+    said = [(done.returncode, "lies on a file system that does not enforce locks" in done.stderr.splitlines()[-1]) for done in found]
     assert said == [(1, True)] * 2, found
     assert sums(target) == expected

@@ -79,7 +79,7 @@ def test_keys_of_the_storage_are_refused_and_not_repeated(data: str) -> None:
 
 
 def test_a_lake_has_a_folder_of_its_own() -> None:
-    with pytest.raises(AtlasError, match="not the root of all files"):
+    with pytest.raises(AtlasError, match="not the root of the file system"):
         storage("/tmp/..")
 
 

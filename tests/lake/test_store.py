@@ -135,7 +135,7 @@ def test_what_was_there_when_it_was_interrupted_is_not_computed_again(
     monkeypatch.setattr(LakeStore, "load", load_or_stop)
     with pytest.raises(KeyboardInterrupt):
         run(asked)
-    with pytest.raises(NotAnAtlas, match="nothing that was published"):
+    with pytest.raises(NotAnAtlas, match="nothing has been published in the lake"):
         open_reader(asked.target)
     again: list[tuple[int, int]] = []
     monkeypatch.setattr(LakeStore, "load", lambda self, shard: (again.append((shard.run_id, shard.shard_id)), real(self, shard)))

@@ -37,7 +37,7 @@ WRONG: dict[str, tuple[list[str], object, str]] = {
     "no list": (["x"], {"site": "coefficient"}, "an arm is a list of interventions"),
     "too long a prompt": (["x " * 100], None, "the prompt has 204 tokens; with tiny-llama, at most 64 are read"),
     "too long a continuation": ([PROMPT, "--generate", "60"], None, "are more than its context of 64"),
-    "too many new tokens": (["x", "--generate", "999"], None, "n_new is 999; it is a whole number from 0 on, below 257"),
+    "too many new tokens": (["x", "--generate", "999"], None, "n_new is 999; it must be a whole number from 0 on, below 257"),
     "an empty prompt": ([""], None, "the prompt is empty: give it some text"),
     "half a pair": (["\ud800"], None, "character 0 of the prompt is half a surrogate pair (U+D800)"),
     "no token there": (["x", "--index", "40"], None, "no token 40 under arm 0: the prompt has"),
@@ -124,4 +124,4 @@ def test_a_folder_of_sockets_that_is_another_users(world: World, capsys: pytest.
         uid = os.getuid() + 1
         private_folder().rename(sockets / f"activation-atlas-{uid}")
         monkeypatch.setattr(os, "getuid", lambda: uid)
-        assert "is to hold the socket of the model process, and others can enter it" in one_line(world, ["x"], capsys)
+        assert "is for the socket of the model process, but is no folder that you alone can enter" in one_line(world, ["x"], capsys)

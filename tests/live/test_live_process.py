@@ -50,8 +50,8 @@ def works(world: World) -> bool:
 
 
 REFUSED = {
-    b"": (400, "requests are JSON, and this is none"),
-    b"not json": (400, "requests are JSON, and this is none"),
+    b"": (400, "requests must be JSON, and this is not"),
+    b"not json": (400, "requests must be JSON, and this is not"),
     b"\xff\xfe": (400, "requests are JSON in UTF-8"),
     b"[]": (400, "a request is an object with"),
     b'{"text": "x"}': (400, "a request is an object with"),
@@ -59,7 +59,7 @@ REFUSED = {
     b'{"text": "x", "weights_sha256": "", "arms": 3}': (400, "arms are 3"),
     b'{"text": "x", "weights_sha256": "", "path": "/etc/passwd"}': (400, "a request is an object with"),
     b'{"text": "x", "weights_sha256": "", "arms": [[]' + b", []" * 64 + b"]}": (400, "65 arms were given; at most 64"),
-    b'{"text": "x", "weights_sha256": "", "n_new": 257}': (400, "n_new is 257; it is a whole number from 0 on, below 257"),
+    b'{"text": "x", "weights_sha256": "", "n_new": 257}': (400, "n_new is 257; it must be a whole number from 0 on, below 257"),
     b'{"text": "x", "weights_sha256": "", "n_new": -1}': (400, "n_new is -1"),
     b'{"text": "x", "weights_sha256": "", "seed": 0.5}': (400, "seed is 0.5"),
     b'{"text": "x", "weights_sha256": "", "n_new": 256, "arms": [[]' + b", []" * 20 + b"]}": (400, "new tokens times (1 + arms) may be at most 4,096"),
@@ -255,13 +255,13 @@ def test_a_folder_that_others_can_enter_is_refused(world: World, sockets: Path) 
     folder = private_folder()
     for mode in (0o755, 0o750, 0o710, 0o701, 0o702):
         folder.chmod(mode)
-        with pytest.raises(AtlasError, match="others can enter it"):
+        with pytest.raises(AtlasError, match="is no folder that you alone can enter"):
             socket_path(world.atlas)
     folder.rmdir()
     elsewhere = sockets / "elsewhere"
     elsewhere.mkdir(mode=0o700)
     folder.symlink_to(elsewhere)
-    with pytest.raises(AtlasError, match="others can enter it"):
+    with pytest.raises(AtlasError, match="is no folder that you alone can enter"):
         socket_path(world.atlas)
 
 

@@ -326,7 +326,7 @@ def test_a_change_that_cannot_be_made_is_refused_with_what_there_is_to_do(tmp_pa
     path = unpacked(tmp_path)
     with closing(store.open_writer(path)) as con:
         con.execute(odd)
-        with pytest.raises(AtlasError, match=r"cannot be brought up to this release \(the kind of a run is the name of any pass.*ingest into a new file"):
+        with pytest.raises(AtlasError, match=r"cannot be upgraded to this release \(the kind of a run is the name of any pass.*ingest into a new file"):
             upgrade_tables(con, 16)
 
 

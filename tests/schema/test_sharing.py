@@ -157,7 +157,7 @@ def test_a_change_in_a_sticky_folder_is_kept_where_the_file_is_anothers(path: Pa
     path.parent.chmod(0o1777)
     made = COLLECTIONS.path(path)
     before = made.read_bytes()
-    said = r"is as it was: root alone may replace it here .* The changed file is kept as "
+    said = r"is unchanged: only root may replace it here .* The changed file is stored as "
     with user(NOBODY), pytest.raises(AtlasError, match=said) as refused, change_companion(COLLECTIONS, path) as con:
         con.execute("DELETE FROM collections.collection WHERE name = 'cats'")
     assert made.read_bytes() == before
@@ -192,12 +192,12 @@ def test_a_full_disk_is_called_a_full_disk_and_not_a_file_that_cannot_be_read(pa
         con.execute("INSERT INTO collections.collection SELECT i, repeat(md5(i::TEXT), 9), '', 'eve', now() FROM range(10, 20_000) AS t (i)")
         con.execute("UPDATE collections.collection_schema SET derived_sha256 = 'older'")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    said = r"no space left to write the collections of .*tiny\.collections\.duckdb anew: free some on its disk, or on that of "
+    said = r"no space left to rewrite the collections of .*tiny\.collections\.duckdb: free some space on its disk, or on that of "
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, limits[1]))
         with pytest.raises(AtlasError, match=said):
             atlas.open(path)
-        with pytest.raises(AtlasError, match=rf"{said}|is as it was, for it cannot be written"), change_companion(COLLECTIONS, path):
+        with pytest.raises(AtlasError, match=rf"{said}|cannot be written, and is unchanged"), change_companion(COLLECTIONS, path):
             pass
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -285,7 +285,7 @@ def test_what_gets_a_drafts_name_is_nobodys_change(path: Path, monkeypatch: pyte
     give_access = drafts.give_access
     monkeypatch.setattr(drafts, "give_access", replace)
     with (
-        pytest.raises(AtlasError, match="was put in the place of what was being written, by somebody who may write to this folder too"),
+        pytest.raises(AtlasError, match="another user, who may write to this folder too, put another file in the place of the draft"),
         change_companion(COLLECTIONS, path),
     ):
         pass

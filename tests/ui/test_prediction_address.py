@@ -34,7 +34,7 @@ def test_a_switch_is_put_changed_and_taken_away() -> None:
         ({"prompt": "x" * 601}, "the prompt has 601 characters; these pages take 600"),
         ({"prompt": "x", "index": "last"}, "no token last of a prompt"),
         ({"prompt": "x", "off": "L1X2"}, "is no intervention"),
-        ({"prompt": "x", "off": "L1H2=max*1"}, "of a head there are =0"),
+        ({"prompt": "x", "off": "L1H2=max*1"}, "a head can only be set to 0"),
         ({"prompt": "x", "off": ",".join(f"L0N{i}" for i in range(17))}, "more than 16 switches"),
         ({"prompt": "x", "off": "L0N" + "1" * 5000}, "more than 16 switches"),
         ({"open": "28"}, "'28' is not a layer"),

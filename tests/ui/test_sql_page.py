@@ -47,7 +47,7 @@ def rows(app: AppTest) -> pl.DataFrame:
 
 @pytest.mark.thorough
 def test_what_was_meant_is_said_as_elsewhere(visit: Visit, tiny: Path) -> None:
-    assert "No question is called so; did you mean top_triggers?" in text_of(send(visit(tiny, "sql"), "FROM toptriggers(0, 1)"))
+    assert "No question has this name; did you mean top_triggers?" in text_of(send(visit(tiny, "sql"), "FROM toptriggers(0, 1)"))
 
 
 def test_a_statement_without_rows_says_why(visit: Visit, tiny: Path) -> None:

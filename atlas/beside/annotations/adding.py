@@ -17,10 +17,10 @@ RANKS = "SELECT i.rank, coalesce(i.position_id, i.token_id) FROM annotations.ann
 
 
 def add(con: duckdb.DuckDBPyConnection, path: Path, address: Address, annotator: str, pattern: Pattern | None) -> int:
-    """Store a pattern that `annotator` found at one address beside her earlier ones; `pattern` None means that she looked and found nothing.
+    """Store a pattern that `annotator` found at one address, besides the annotator's earlier ones. pattern: None if the annotator looked and found nothing.
 
-    `con` has the atlas at `path` open. Returns how many patterns of hers the address now has.
-    Raises AtlasError if the pattern breaks the papers' rules, or if she was shown other texts before.
+    `con` has the atlas at `path` open. Returns how many patterns of the annotator the address now has. Raises AtlasError if the atlas lacks the address, if the
+    pattern breaks the papers' rules, or if the annotator was shown other texts before.
     """
     annotator = kept_name(con, annotator)
     items = read_shown_items(con, [address]).get(address, ())
@@ -45,7 +45,7 @@ def add(con: duckdb.DuckDBPyConnection, path: Path, address: Address, annotator:
 
 
 def check(address: Address, pattern: Pattern, items: tuple[ShownItem, ...]) -> None:
-    """Raise AtlasError unless the pattern has a kind of its subject and a description, and explains enough of the items shown."""
+    """Raise AtlasError unless the pattern has a kind that its subject allows and a description, and explains enough of the shown items."""
     subject = SUBJECTS[address.subject]
     things = "texts" if address.subject == "key" else "tokens"
     if pattern.kind not in subject.kinds:
@@ -56,4 +56,4 @@ def check(address: Address, pattern: Pattern, items: tuple[ShownItem, ...]) -> N
     if unknown:
         raise AtlasError(f"{address} has no rank {', '.join(map(str, unknown))}: it shows ranks {items[0].rank} to {items[-1].rank}")
     if len(set(pattern.ranks)) < subject.least:
-        raise AtlasError(f"a pattern of {address} explains at least {subject.least} {things}, and this {len(set(pattern.ranks))}")
+        raise AtlasError(f"a pattern of {address} must explain at least {subject.least} {things}, and this one explains {len(set(pattern.ranks))}")

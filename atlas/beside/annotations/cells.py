@@ -1,4 +1,4 @@
-"""Cells of a sheet that no spreadsheet changes or runs: a cell that begins like a formula is written as text, and read back unchanged."""
+"""Cells of a sheet in a form that no spreadsheet program changes or runs: a cell that begins like a formula is written as text, and read back unchanged."""
 
 from atlas.export.visible import visible_line
 
@@ -8,7 +8,7 @@ BEFORE, AFTER = "«", "»"
 
 
 def guard_cell(cell: str) -> str:
-    """Put an apostrophe before a cell that a spreadsheet could take for a formula, or whose own first apostrophe it could take for such a guard."""
+    """Put an apostrophe before a cell that a spreadsheet could take for a formula, or that begins with a tab, a line break or an apostrophe of its own."""
     start = cell.lstrip()[:1]
     is_risky = (start != "" and start in FORMULA_STARTS) or cell[:1] in (GUARD, "\t", "\r", "\n")
     return f"{GUARD}{cell}" if is_risky else cell

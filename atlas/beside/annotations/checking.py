@@ -38,7 +38,7 @@ class Faults:
 
 @dataclass(frozen=True)
 class Entry:
-    """One row with its address and rank parsed; `id` is None if it is empty or a spreadsheet has rounded it: rank and text then identify the item."""
+    """One row with its address and rank parsed. `id` is None if its cell is empty or was rounded by a spreadsheet: rank and text then identify the item."""
 
     row: Row
     address: Address
@@ -81,7 +81,7 @@ def no_number(column: str, cell: str, most_digits: int) -> str | None:
     if is_whole and len(cell) <= most_digits:
         return None
     if ROUNDED.fullmatch(cell):
-        return f"{column} is {cell}: a spreadsheet has rounded the position. Make the sheet anew, where positions are text"
+        return f"{column} is {cell}: a spreadsheet has rounded the position. Make the sheet again: its positions are then text"
     return f"{column} must be a whole number{f' of at most {most_digits} digits' if is_whole else ''}, not {cell[:LONGEST_SHOWN]!r}"
 
 
@@ -141,7 +141,7 @@ def patterns(address: Address, block: list[Entry], faults: Faults) -> tuple[Patt
 
 
 def describe(address: Address, block: list[Entry], faults: Faults) -> dict[str, Entry]:
-    """Map each letter to the row that gives its kind and description; rows that break a rule are added to `faults`."""
+    """Map the letter of each pattern to the row that gives the pattern's kind and description; rows that break a rule are added to `faults`."""
     kinds = SUBJECTS[address.subject].kinds
     found: dict[str, Entry] = {}
     for entry in block:

@@ -30,7 +30,7 @@ ORDER BY p.pattern_id
 def find_annotation_ids(con: duckdb.DuckDBPyConnection, annotator: str) -> dict[Address, int]:
     """Map each address that `annotator` looked at to its annotation_id.
 
-    `con` has the atlas open: without it, the file may give the same addresses of other models and texts.
+    `con` must have the atlas open: the file alone may also have annotations of these addresses in other models and texts.
     """
     return {Address(*row[:4]): row[4] for row in fetch_rows(con, OF_ANNOTATOR, {"annotator": annotator})}
 

@@ -33,7 +33,7 @@ def instructions(subject: str) -> list[str]:
     is_key = subject == "key"
     things, one = ("texts", "pattern") if is_key else ("tokens", "concept")
     shows = (
-        "the texts that trigger it most, one of a sequence, each ending with the token in « » where it fires"
+        "the texts that trigger it most, at most one from each sequence, each ending with the token in « » where it fires"
         if is_key
         else "the tokens it promotes most, in « »"
     )

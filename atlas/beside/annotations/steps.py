@@ -63,9 +63,9 @@ SPELT = "SELECT a.annotator FROM annotations.annotation AS a WHERE lower(a.annot
 def make_sheet(
     con: duckdb.DuckDBPyConnection, path: Path, subject: str, per_layer: int, seed: int, corpus: int | None, annotator: str | None
 ) -> tuple[bytes, list[str]]:
-    """Make a sheet of a seeded sample, with the annotations that `annotator` has already made of it, beside the texts and tokens they are about.
+    """Make a sheet of a seeded sample, in which the patterns that `annotator` has already found are filled in beside the texts and tokens that they explain.
 
-    The second result describes, one sentence each, the annotated items that have another rank now or are no longer shown.
+    The second result has sentences about annotated items that have another rank now or are no longer shown, and about patterns that then explain too few items.
     """
     found = read_shown_items(con, sample(con, path, SUBJECTS[subject], per_layer, seed, corpus))
     former = patterns_of(con, annotator) if annotator else {}
@@ -78,7 +78,7 @@ def make_sheet(
 
 
 def add_items_by_id(items: Iterable[ShownItem], every: Iterable[ShownItem], ids: Iterable[int]) -> tuple[ShownItem, ...]:
-    """Add to `items` those of `every` that have one of the ids, by rank, so that items an annotator was shown before stay beside those shown now."""
+    """Add to `items` those of `every` that have one of the ids, by rank: items that an annotator was shown before then appear beside those shown now."""
     wanted = {*(item.id for item in items), *ids}
     return tuple(item for item in every if item.id in wanted)
 
@@ -121,12 +121,12 @@ def move_patterns(patterns: Sequence[Pattern], before: Mapping[int, int], items:
 def describe_moves(moves: Iterable[MovedPatterns], subject: Subject) -> Iterator[str]:
     things = "texts" if subject.name == "key" else "tokens"
     if n := sum(move.n_moved for move in moves):
-        yield f"{n} {things} that patterns explain have other ranks than when they were annotated: their letters stand beside them"
+        yield f"{n} {things} that patterns explain have other ranks than when they were annotated: their letters have moved with them"
     if n := sum(move.n_gone for move in moves):
-        yield f"{n} {things} that patterns explained are not shown any more, and the letters are gone with them"
+        yield f"{n} {things} that patterns explained are not shown any more, so their letters are left out"
     n_short = sum(len(pattern.ranks) < subject.least for move in moves for pattern in move.patterns)
     if n_short:
-        yield f"{n_short} patterns explain fewer than {subject.least} {things} of those left: complete them, or take their kind and description out"
+        yield f"{n_short} patterns explain fewer than {subject.least} of the {things} that are shown: complete them, or delete their kind and description"
 
 
 class LoadCounts(NamedTuple):
@@ -151,7 +151,7 @@ def load(con: duckdb.DuckDBPyConnection, path: Path, sheet_path: Path, annotator
         again = [a.address for a in found if a.address in former]
         if not is_replacing:
             for address in again:
-                faults.add(blocks[address][0].row, f"{annotator} has annotated {address} already; --replace puts this in its place")
+                faults.add(blocks[address][0].row, f"{annotator} has annotated {address} already; --replace replaces that annotation")
         if faults.found:
             raise refusal(sheet_path, faults)
         if not found:
@@ -163,13 +163,14 @@ def load(con: duckdb.DuckDBPyConnection, path: Path, sheet_path: Path, annotator
 
 
 def kept_name(con: duckdb.DuckDBPyConnection, annotator: str) -> str:
-    """Return a name in its stored spelling: as given if that is stored, else as first written, since names that differ only in case are one person's.
+    """Return an annotator's name in its stored spelling, since names that differ only in case are one person's.
 
-    Raises AtlasError for the name of proposals, and for a name that no person may have.
+    If several spellings are stored, the given one is preferred, then the oldest; if none is stored, the given one is returned, normalised. Raises AtlasError
+    for MINER, and for a name that no person may have.
     """
     name = annotator.strip()
     if name.lower() == MINER:
-        raise AtlasError(f"{annotator!r} cannot be an annotator's name: it is that of proposals")
+        raise AtlasError(f"{annotator!r} cannot be an annotator's name: proposals are stored under it")
     known = fetch_rows(con, SPELT, {"name": name})
     return str(known[0][0]) if known else normalise_name(annotator, "person")
 
@@ -209,5 +210,5 @@ def stale_items(con: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, Address, 
 
 
 def collapse_byte_pieces(token: str) -> str:
-    """Replace bytes of a token that form no whole character by one U+FFFD: earlier releases showed that for each piece, this one spells out the bytes."""
+    """Replace the bytes in a token that form no whole character by one U+FFFD: earlier releases wrote U+FFFD for each piece, this one spells out the bytes."""
     return re.sub("⟨[0-9A-F ]+⟩|\ufffd(.*\ufffd)?", "\ufffd", token, flags=re.DOTALL)

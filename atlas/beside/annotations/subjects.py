@@ -42,8 +42,8 @@ WHERE c.control = 'ffn_update' AND c.rank <= 30
 class Subject:
     """One kind of thing to annotate.
 
-    name: the stored name. option: the name on the command line. title: the name for people. least: how many of the shown items a pattern explains at
-    least. items: SQL for the items that can be shown, with corpus_id, layer, item, rank, position_id, token_id, sequence_id. brought_by: options of
+    name: the stored name. option: the name on the command line. title: the name for people. least: the fewest shown items that a pattern
+    may explain. items: SQL for the items that can be shown, with corpus_id, layer, item, rank, position_id, token_id, sequence_id. brought_by: options of
     `atlas ingest` that add such items.
     """
 
@@ -59,10 +59,10 @@ class Subject:
 
 
 MOST_TEXTS = 25
-"""Number of texts shown of a key, as the paper's annotators saw: one per sequence, since a single passage could otherwise supply all of them."""
+"""Most texts shown of a key, as many as the paper's annotators saw; at most one per sequence, since a single passage could otherwise supply all of them."""
 
 BATCH = 500
-"""Addresses whose texts are read at once: those of a whole model would not fit in memory."""
+"""Addresses whose texts are read at once: the texts of a whole model would not fit in memory."""
 
 CONCEPTS = ("semantic", "syntactic", "names")
 
@@ -137,7 +137,7 @@ class Annotation:
 
 
 def sample(con: duckdb.DuckDBPyConnection, path: Path, subject: Subject, per_layer: int, seed: int, corpus: int | None) -> list[Address]:
-    """Draw at most `per_layer` addresses of each layer of the atlas at `path`, by the md5 of seed and address: neither order nor reloading changes them.
+    """Draw at most `per_layer` addresses of each layer of the atlas at `path`, by the md5 of seed and address, so that the order of rows does not matter.
 
     Raises AtlasError if the atlas or the named corpus has none, or if the atlas has several corpora and `corpus` is None.
     """
@@ -145,11 +145,11 @@ def sample(con: duckdb.DuckDBPyConnection, path: Path, subject: Subject, per_lay
     corpora = [c for (c,) in fetch_rows(con, f"SELECT DISTINCT r.corpus_id FROM ({rows}) AS r ORDER BY ALL")]
     if not corpora:
         how = complete(con, f"atlas ingest {quote(str(path))} --model … {subject.brought_by}".rstrip(), corpus)
-        raise AtlasError(f"this atlas has {subject.missing}: `{how}`")
+        raise AtlasError(f"this atlas has {subject.missing}: `{how}` adds them")
     if subject.has_corpus and corpus is None and len(corpora) > 1:
         raise AtlasError(f"which corpus? Give --corpus, one of {', '.join(str(c) for c in corpora)}")
     if subject.has_corpus and corpus is not None and corpus not in corpora:
-        raise AtlasError(f"no {subject.option} of corpus {corpus}; there are some of {', '.join(str(c) for c in corpora)}")
+        raise AtlasError(f"no {subject.option} of corpus {corpus}; these corpora have some: {', '.join(str(c) for c in corpora)}")
     drawn = f"""
     SELECT r.corpus_id, r.layer, r.item
     FROM ({rows}) AS r

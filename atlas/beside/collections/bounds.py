@@ -1,4 +1,4 @@
-"""Limits of a file of collections: those that changes obey, checked again because a file that somebody else sent may hold anything."""
+"""Limits on a file of collections. Changes obey them, and reading checks them again, because a file that somebody else sent may hold anything."""
 
 import duckdb
 
@@ -41,4 +41,4 @@ def require_small(con: duckdb.DuckDBPyConnection, name: str) -> None:
 
 def require_at_most(n: int, most: int, what: str) -> None:
     if n > most:
-        raise AtlasError(f"the file of collections has {n:,} {what}, and {most:,} is the most that is read: SQL has them all")
+        raise AtlasError(f"the file of collections has {n:,} {what}, and at most {most:,} are read: query the file in SQL to see all of them")

@@ -56,15 +56,17 @@ def add(con: duckdb.DuckDBPyConnection, path: Path, name: str, members: Sequence
             raise member_limit_error(n + len(fresh))
         ((n_in_file,),) = fetch_rows(writer, "SELECT count(*) FROM collections.collection_member")
         if n_in_file + len(fresh) > MOST_IN_FILE:
-            raise AtlasError(f"all collections of this atlas have at most {MOST_IN_FILE:,} members together, and have {n_in_file:,}: remove a collection")
+            raise AtlasError(f"all collections of this atlas may have {MOST_IN_FILE:,} members together, and already have {n_in_file:,}: remove a collection")
         if last + len(fresh) > LARGEST_ID:
-            raise AtlasError(f"{name} has a member with the number {last:,}, and {len(fresh):,} more would pass the largest that is kept: remove that member")
+            raise AtlasError(
+                f"{name} has a member with the number {last:,}, and {len(fresh):,} more would pass the largest possible number: remove that member"
+            )
         insert(writer, collection_id, last + 1, [(m, shown[m]) for m in fresh], {"note": member_note, "added_by": by, "weights_sha256": sha256})
     return len(fresh), len(wanted) - len(fresh)
 
 
 def member_limit_error(n: int) -> AtlasError:
-    return AtlasError(f"a collection has at most {MOST_MEMBERS:,} members, and this would have {n:,}: a SELECT can be asked again without being kept")
+    return AtlasError(f"a collection has at most {MOST_MEMBERS:,} members, and this one would have {n:,}: run the SELECT again when you need so many rows")
 
 
 def find_or_make_collection(writer: duckdb.DuckDBPyConnection, name: str, note: str, by: str) -> int:
@@ -76,7 +78,7 @@ def find_or_make_collection(writer: duckdb.DuckDBPyConnection, name: str, note: 
     if found:
         collection_id, own, former = found[0]
         if note and former and note != former:
-            raise AtlasError(f"{own} has a note already: {former[:80]!r}. `atlas collection describe` puts another in its place")
+            raise AtlasError(f"{own} has a note already: {former[:80]!r}. `atlas collection describe` replaces it")
         if note:
             writer.execute("UPDATE collections.collection SET note = ? WHERE collection_id = ?", [note, collection_id])
         return int(collection_id)
@@ -100,13 +102,13 @@ def insert(writer: duckdb.DuckDBPyConnection, collection_id: int, first: int, me
 
 
 def remove(path: Path, name: str, members: Iterable[Member]) -> int:
-    """Remove members of the open atlas's model from a collection; return how many. Raises AtlasError, with nothing changed, if one is not in it."""
+    """Remove members from a collection; return how many. Raises AtlasError, with nothing changed, if one is not in the collection as a member of this atlas."""
     with change_companion_with_atlas(COLLECTIONS, path) as (writer, own):
         collection_id = find_collection(writer, name)
         numbers = {Member(*row[:3]): row[3] for row in fetch_rows(own, MEMBERS, {"id": collection_id})}
         wanted = list(dict.fromkeys(members))
         if missing := [m for m in wanted if m not in numbers]:
-            raise AtlasError(f"{', '.join(map(str, missing[:5]))}: not in {name}, from this model and text")
+            raise AtlasError(f"{name} has no {', '.join(map(str, missing[:5]))} of this atlas's model and text")
         chosen = [numbers[m] for m in wanted]
         writer.execute("DELETE FROM collections.collection_member WHERE collection_id = ? AND list_contains(?::INTEGER[], number)", [collection_id, chosen])
     return len(chosen)
@@ -120,8 +122,8 @@ def remove_whole(path: Path, name: str) -> int:
         ((n_all,),), ((n_own,),) = (fetch_rows(con, of_it, {"id": collection_id}) for con in (writer, own))
         if n_all > n_own:
             raise AtlasError(
-                f"{name} holds {n_all - n_own} members of another model or text, which would go with it: take its own out by their addresses, or remove it "
-                "with the atlas that they are of"
+                f"{name} has {n_all - n_own} members of another model or text, which would be removed too: remove only this atlas's "
+                "members, by their addresses; the collection can then be removed with the other atlas"
             )
         n = len(writer.execute("DELETE FROM collections.collection_member WHERE collection_id = ? RETURNING number", [collection_id]).fetchall())
         writer.execute("DELETE FROM collections.collection WHERE collection_id = ?", [collection_id])

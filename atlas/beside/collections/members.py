@@ -61,9 +61,9 @@ def component(address: str | Neuron | Head) -> Member:
 
 
 def in_rows(frame: pl.DataFrame) -> list[Member]:
-    """List the members that rows name, each once: their neurons, else their heads, positions or tokens.
+    """List the members that rows name, each once: neurons if the rows name any, else heads, else positions, else tokens.
 
-    Raises AtlasError if no columns of integers can name one.
+    Raises AtlasError if the rows have no columns of integers that name members.
     """
     known = (("neuron", ("layer", "neuron")), ("head", ("layer", "head")), ("position", ("position_id",)), ("token", ("token_id",)))
     named = [(kind, columns) for kind, columns in known if {*columns} <= {*frame.columns}]
@@ -83,7 +83,7 @@ def in_rows(frame: pl.DataFrame) -> list[Member]:
 
 
 def texts(con: duckdb.DuckDBPyConnection, members: Sequence[Member]) -> dict[Member, str]:
-    """Read the text of each member: the five tokens that a value promotes most, the text up to a position, a token's characters; '' for heads.
+    """Read the text of each member: the five tokens that a neuron's value promotes most, the text up to a position, a token's characters; '' for a head.
 
     Raises AtlasError for members that the atlas does not have.
     """

@@ -43,7 +43,7 @@ WHERE {differ("k.text", "t.text")}
 ORDER BY k.token_id
 LIMIT 1
 """
-"""The first token whose stored text differs from the atlas's: the file then has experiments of a model with another vocabulary."""
+"""Query for the first token whose stored text differs from the atlas's. If there is one, the file has experiments of a model with another vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Model:
 
 
 def model_of(path: Path | str) -> Model:
-    """Read the model of the atlas at `path`. Raises AtlasError as opening the atlas does."""
+    """Read the model of the atlas at `path`. Raises the errors of `open_reader`."""
     with closing(open_reader(path)) as con:
         return Model(
             # both once, whatever the file holds: the rows are joined
@@ -65,7 +65,7 @@ def model_of(path: Path | str) -> Model:
 
 
 def insert(con: duckdb.DuckDBPyConnection, experiment_id: int, tables: "Mapping[str, pa.Table]") -> None:
-    """Insert rows of any tables as rows of one experiment.
+    """Insert rows, by table, as rows of one experiment.
 
     Raises AtlasError for an unknown table or column, for values that a column does not accept, and for more than MOST_BYTES.
     """
@@ -79,7 +79,7 @@ def insert(con: duckdb.DuckDBPyConnection, experiment_id: int, tables: "Mapping[
         if unknown := [column for column in rows.column_names if column not in known[name]]:
             raise AtlasError(f"the table {name} of experiments has no column {unknown[0]}; it has {', '.join(known[name])}")
         if len(set(rows.column_names)) < rows.num_columns:
-            raise AtlasError(f"rows for the table {name} of experiments have a column twice; they are {', '.join(rows.column_names)}")
+            raise AtlasError(f"rows for the table {name} of experiments have a column twice; the columns are {', '.join(rows.column_names)}")
         if not rows.num_rows:
             continue
         rows = rows.drop_columns("experiment_id") if "experiment_id" in rows.column_names else rows
@@ -90,7 +90,7 @@ def insert(con: duckdb.DuckDBPyConnection, experiment_id: int, tables: "Mapping[
 
 
 def keep_texts(con: duckdb.DuckDBPyConnection, experiment_id: int, model: Model) -> None:
-    """Store the texts of tokens that an experiment names, and create the tables `model` and `token` from the atlas, which the rules read.
+    """Store the texts of the tokens that an experiment names, and create the tables `model` and `token` of the atlas, which the rules read.
 
     Raises AtlasError if the file has experiments of a model with another vocabulary.
     """
@@ -101,8 +101,8 @@ def keep_texts(con: duckdb.DuckDBPyConnection, experiment_id: int, model: Model)
     if other := con.execute(OTHER_TEXTS).fetchall():
         token_id, there, here = other[0]
         raise AtlasError(
-            f"the experiments beside this atlas are of a model whose token {token_id} is {there!r}, and of this one it is {here!r}: the file cannot hold both. "
-            "Move it away, and run this again; nothing of it was changed"
+            f"the experiments beside this atlas are of a model whose token {token_id} is {there!r}; in this atlas's model it is {here!r}. One file cannot hold "
+            "experiments of both: move it away, and run this again. It is unchanged"
         )
     # what is there may be there twice, or a stranger's as far as an earlier release's spelling hides it
     con.execute(DELETE_TEXTS, {"id": experiment_id})
@@ -119,6 +119,6 @@ def require_size(con: duckdb.DuckDBPyConnection) -> None:
 
 def size_limit_message(n_bytes: int) -> str:
     return (
-        f"experiments would take {n_bytes / 1e6:,.0f} MB, and may take {MOST_BYTES / 1e6:,.0f}: every change writes their file anew. "
-        "`atlas experiment remove` makes room"
+        f"experiments would take {n_bytes / 1e6:,.0f} MB, and may take at most {MOST_BYTES / 1e6:,.0f} MB, since every change rewrites their file. "
+        "`atlas experiment remove` removes one"
     )

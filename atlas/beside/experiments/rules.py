@@ -1,6 +1,6 @@
 """Rules of experiments: those that their tables declare, those in audits/, and the rule that an arm's JSON, SHA-256 and rows agree.
 
-`schema.audits` checks the rules of tables and of SQL, on the database `experiments`; the table `model` of the atlas is open beside it.
+`schema.audits` checks the rules of the first two kinds, on the database `experiments`; they also read the table `model` of the atlas.
 """
 
 from collections import defaultdict
@@ -38,13 +38,13 @@ USED = 2.0**-8
 USED_NEAR_ZERO = 2.0**-25
 """Absolute tolerance between the same values, for the smallest numbers: float16 has none between 0 and 2^-24."""
 
-RULE = Audit("experiments.arm: interventions", "an arm's interventions are resolved, its SHA-256 is theirs, and arm_change has them one by one", "")
+RULE = Audit("experiments.arm: interventions", "an arm's interventions are resolved, its sha256 is computed from them, and arm_change has one row for each", "")
 
 
 def findings(con: duckdb.DuckDBPyConnection, experiment_id: int) -> Iterator[Finding]:
     """Check every rule for one experiment and yield its finding. Raises AtlasError if a rule cannot be checked.
 
-    A rule whose broken rows name no experiment, such as that of token_text, which all share, is checked for the whole file.
+    A rule is checked for the whole file if the rows that break it have no experiment_id, as those of token_text, which all experiments share.
     """
     for audit in companion_audits(EXPERIMENTS):
         yield run_audit(con, narrow_audit(audit, experiment_id) if "experiment_id" in con.sql(audit.sql).columns else audit)
@@ -57,7 +57,7 @@ def narrow_audit(audit: Audit, experiment_id: int) -> Audit:
 
 
 def arm_finding(con: duckdb.DuckDBPyConnection, experiment_id: int | None) -> Finding:
-    """Check each arm's JSON, in Python because SQL is not to parse it."""
+    """Check the JSON of each arm of an experiment, or of all if the id is None. This is done in Python, since SQL must not parse it."""
     asked = {"experiment": experiment_id}
     rows: dict[tuple, list[dict[str, Any]]] = defaultdict(list)
     for experiment, arm, *row in fetch_rows(con, CHANGES, asked):
@@ -79,10 +79,10 @@ def fault(text: str, sha256: str, rows: list[dict[str, Any]]) -> str | None:
         return f"its SHA-256 is {arm_sha256(arm)}, not {sha256}"
     expected = change_rows(arm)
     if len(expected) != len(rows):
-        return f"it has {len(expected)} interventions, and arm_change {len(rows)} of it"
+        return f"it has {len(expected)} interventions, and arm_change has {len(rows)} rows for it"
     return next(
         (
-            f"rank {row['rank']} of arm_change is not its intervention"
+            f"the row of rank {row['rank']} in arm_change is not the intervention of that rank"
             for row, wanted in zip(rows, expected, strict=True)
             if not is_same_intervention(row, wanted)
         ),

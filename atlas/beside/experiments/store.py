@@ -1,4 +1,4 @@
-"""Changes of NAME.experiments.duckdb: an experiment is saved whole, or begun and extended arm by arm. Rows that break a rule change nothing."""
+"""Changes of NAME.experiments.duckdb: an experiment is saved whole, or begun and extended arm by arm. If a row breaks a rule, nothing is saved."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ def save(path: Path | str, tables: "Mapping[str, pa.Table]") -> int:
 
     tables: rows by table of the file; `experiment` has exactly one. No row needs an experiment_id, which is assigned here. Further rows can be added while
     the status is running. Raises AtlasError if rows break a rule, if the model is not the atlas's, or if the file would grow too large; Locked if other
-    processes change the file all the while.
+    processes keep changing the file.
     """
     n = tables["experiment"].num_rows if "experiment" in tables else 0
     if n != 1:
@@ -53,10 +53,10 @@ def save(path: Path | str, tables: "Mapping[str, pa.Table]") -> int:
 def add(path: Path | str, experiment_id: int, tables: "Mapping[str, pa.Table]", *, is_last: bool, row: Mapping[str, Any]) -> None:
     """Add rows, most often those of an arm, to an experiment that is running; `is_last` marks the experiment as finished. Raises as `save` does.
 
-    row: the experiment's row, as it began. It identifies the experiment, whose id may be another's once it has been removed.
+    row: the experiment's row as it was at the beginning. It identifies the experiment, because another one may get the id of one that was removed.
     """
     if "experiment" in tables:
-        raise AtlasError(f"experiment {experiment_id} has its row in the table experiment already: add to the others")
+        raise AtlasError(f"experiment {experiment_id} has its row in the table experiment already: add rows to the other tables only")
     model = model_of(path)
 
     def add_part(con: duckdb.DuckDBPyConnection) -> None:
@@ -65,7 +65,7 @@ def add(path: Path | str, experiment_id: int, tables: "Mapping[str, pa.Table]", 
             raise AtlasError(f"experiment {experiment_id} was removed while it was computed, and another has its id: run the same command again")
         require_new(con, experiment_id, tables)
         if not is_running:
-            raise AtlasError(f"experiment {experiment_id} is finished, and nothing is added to it: save another")
+            raise AtlasError(f"experiment {experiment_id} is finished, so nothing can be added to it: save a new one")
         if is_last:
             con.execute(FINISH, {"id": experiment_id})
         insert_checked_rows(con, experiment_id, tables, model)

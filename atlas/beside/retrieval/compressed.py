@@ -1,6 +1,7 @@
 """Candidates from an index of compressed keys, for stores that are too large to compare a query with every entry: an inverted file with product codes.
 
-Khandelwal et al. 2020, section 3: 4,096 lists of which 32 are searched, codes of 64 bytes. Distances are never taken from codes: search.py computes them anew.
+Khandelwal et al. 2020, section 3: 4,096 lists of which 32 are searched, codes of 64 bytes. Distances are never taken
+from codes: search.py computes them from the keys.
 """
 
 from collections.abc import Callable
@@ -13,14 +14,14 @@ from atlas.beside.retrieval.entries import Store
 from atlas.beside.retrieval.search import MORE, Propose, Queries, Texts
 
 MOST_EXACT = 5_000_000
-"""Maximum entries of a store in which all are compared; for a larger store the index proposes candidates."""
+"""Most entries of a store at which a query is compared with all of them; for a larger store, the index proposes candidates."""
 
 LISTS = 4096
 PROBES = 32
 CODE_BYTES = 64
 
 TRAINED_ON = 40
-"""Maximum entries per list from which centroids are computed; faiss wants 39."""
+"""Maximum entries per list from which centroids are computed; faiss asks for at least 39."""
 
 PROPOSED = 4
 """Candidates per wanted neighbour: codes distinguish near entries only coarsely."""
@@ -60,14 +61,14 @@ def build_index(store: Store, bar: Progress) -> faiss.IndexIVFPQ:
 
 
 def sample_entries(store: Store) -> tuple[np.ndarray, int]:
-    """Sample entries at equal steps, at most TRAINED_ON per list; return them, [n, d_model] float32, and d_model."""
+    """Sample entries at equal steps, at most TRAINED_ON per list; return their keys, [n, d_model] float32, and d_model."""
     step = -(-store.n_entries // (TRAINED_ON * LISTS))
     sample = np.concatenate([block.keys[-block.first % step :: step] for block in store.blocks()])
     return sample, sample.shape[1]
 
 
 def code_bytes(d_model: int) -> int:
-    """Return how many parts a key is cut into, one byte each: the largest divisor of d_model that is at most CODE_BYTES."""
+    """Return how many parts a key is cut into, each coded in one byte: the largest divisor of d_model that is at most CODE_BYTES."""
     return max(n for n in range(1, CODE_BYTES + 1) if d_model % n == 0)
 
 

@@ -6,10 +6,10 @@ import duckdb
 import numpy as np
 
 NEAR = 0.01
-"""Share of the median distance to the nearest entry: a query with a smaller distance than this is a near-copy."""
+"""A query is a near-copy if its distance to the nearest entry is below this share of the median of such distances."""
 
 LENGTH = 32
-"""Number of tokens up to a query that must equal those up to one of its neighbours to make the query a near-copy too."""
+"""A query is also a near-copy if this many tokens up to it equal those up to one of its neighbours."""
 
 SPAN = 2**20
 """Positions read at once. A span has whole documents, so it may exceed this by the positions of one document."""
@@ -55,7 +55,7 @@ WHERE
     AND NOT (p.index = 0 AND p.char_start = p.char_end)
 ORDER BY p.position_id
 """
-"""Tokens of a span, in order and without BOS: a text that is cut into other sequences is the same text."""
+"""Tokens of a span, in order and without BOS: a text is the same however it is cut into sequences."""
 
 ODD = np.uint64(0x9E3779B97F4A7C15)
 

@@ -22,7 +22,7 @@ WHERE
 ORDER BY md5(concat($seed, ' ', p.position_id)), p.position_id
 LIMIT $n
 """
-"""Positions to query, in a seeded order that does not depend on their number."""
+"""Positions to query, in a seeded order that does not depend on how many are drawn."""
 
 TEXTS = "SELECT d.document_id, dense_rank() OVER (ORDER BY md5(d.text)) FROM document AS d ORDER BY d.document_id"
 
@@ -73,7 +73,7 @@ def queries(con: duckdb.DuckDBPyConnection, corpus_id: int, n: int, seed: int) -
     found = con.execute(QUERIES, {"corpus": corpus_id, "n": n, "seed": seed}).fetchnumpy()
     columns = list(found.values())
     if not len(columns[0]):
-        raise AtlasError(f"no predictions of corpus {corpus_id}, which neighbours are mixed with: ingest it with --prediction and what its keys were made with")
+        raise AtlasError(f"no predictions of the model for corpus {corpus_id}: ingest it with --prediction and the options with which its keys were made")
     order = np.argsort(columns[0])
     return CorpusQueries(*(np.asarray(column)[order] for column in columns))
 

@@ -25,7 +25,7 @@ BLOCK_BYTES = 2**26
 """Approximate bytes of the float32 keys of a block, which has several row groups."""
 
 MOST_GROUP_BYTES = 2**28
-"""Maximum bytes of the entries of a row group, which is read at once: a file of kilobytes may hold any number of equal entries.
+"""Maximum bytes of the entries of a row group, which is read as a whole: a file of a few kilobytes may hold any number of equal entries.
 `--keys` writes groups of 8 MiB."""
 
 
@@ -64,11 +64,11 @@ class Store:
             if (found := path.stat().st_size) != n_bytes:
                 raise AtlasError(f"{path} has {found:,} bytes where the atlas says {n_bytes:,}: {AGAIN}")
             if file_sha256(path) != sha256:
-                raise AtlasError(f"{path} is not the file that the atlas was made with, of another model or an earlier ingest: {AGAIN}")
+                raise AtlasError(f"{path} is not the file that belongs to this atlas, but one of another model or an earlier ingest: {AGAIN}")
             found_entries += count_entries(path, d_model)
             advance(n_bytes)
         if found_entries != self.n_entries:
-            raise AtlasError(f"the keys of corpus {self.corpus_id} are {found_entries:,} where the atlas says {self.n_entries:,}: {AGAIN}")
+            raise AtlasError(f"corpus {self.corpus_id} has {found_entries:,} keys where the atlas says {self.n_entries:,}: {AGAIN}")
 
     def blocks(self) -> Iterator[Block]:
         """Yield all entries, in blocks of about BLOCK_BYTES."""
@@ -95,11 +95,11 @@ class Store:
         return keys
 
 
-AGAIN = "an ingest with --keys and what it was made with writes it again"
+AGAIN = "an ingest with --keys and the options of the ingest that made it writes it again"
 
 
 ID_BYTES = 20
-"""Bytes of an entry beside its key."""
+"""Bytes of an entry besides those of its key."""
 
 
 def count_entries(path: Path, d_model: int) -> int:
@@ -114,7 +114,7 @@ def count_entries(path: Path, d_model: int) -> int:
     if kinds != wanted:
         raise AtlasError(f"{path} has other columns than {', '.join(f'{name} {kind}' for name, kind in wanted.items())}: {AGAIN}")
     if (largest := max(sizes, default=0) * (2 * d_model + ID_BYTES)) > MOST_GROUP_BYTES:
-        raise AtlasError(f"{path} has row groups of {largest:,} bytes, and {MOST_GROUP_BYTES:,} are read at once: {AGAIN}")
+        raise AtlasError(f"{path} has row groups of {largest:,} bytes, and at most {MOST_GROUP_BYTES:,} are read at once: {AGAIN}")
     return sum(sizes)
 
 
@@ -143,7 +143,7 @@ def store(con: duckdb.DuckDBPyConnection, atlas: Path, corpus_id: int) -> Store:
     found = {row[0]: row for row in con.execute(STORES).fetchall()}
     if corpus_id not in found:
         again = complete(con, f"atlas ingest {quote(str(atlas))} --model … --corpus … --keys", corpus_id)
-        raise AtlasError(f"no keys of corpus {corpus_id}: there are those of {', '.join(map(str, found)) or 'none'}. `{again}`")
+        raise AtlasError(f"no keys of corpus {corpus_id}; corpora with keys: {', '.join(map(str, found)) or 'none'}. `{again}` adds them")
     folder = keys_folder(atlas)
     files = con.execute(FILES, {"corpus": corpus_id}).fetchall()
     # a name may be anybody's: only what lies in the folder is read

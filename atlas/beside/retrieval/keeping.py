@@ -32,7 +32,9 @@ TEXT = {"position_text": "text_before", "token_text": "text"}
 
 @dataclass(frozen=True)
 class KeptRetrieval:
-    """A stored retrieval. is_new: whether it was just made. n_earlier_tests: how many had scored the same test corpus, with the same store, before."""
+    """A stored retrieval. is_new: whether it was just made. n_earlier_tests: how many earlier retrievals scored the same test corpus with
+    the same store.
+    """
 
     retrieval_id: int
     is_new: bool
@@ -46,7 +48,7 @@ def find_kept(con: duckdb.DuckDBPyConnection, row: Mapping[str, object]) -> Kept
 
 
 def keep(path: Path, row: Mapping[str, object], tables: Mapping[str, pa.Table]) -> KeptRetrieval:
-    """Add a retrieval to the file beside the atlas. Raises the errors of `change_companion`, with the file as it was."""
+    """Add a retrieval to the file beside the atlas. Raises the errors of `change_companion`, and then leaves the file unchanged."""
     with change_companion(RETRIEVALS, path) as con:
         retrieval_id = next_id(con, "retrievals", "retrieval_id")
         (n_earlier,) = con.execute(EARLIER, {name: row[name] for name in ("store_sha256", "test_sha256")}).fetchall()[0]
@@ -72,11 +74,11 @@ def insert(con: duckdb.DuckDBPyConnection, name: str, rows: pa.Table, retrieval_
 
 
 def refuse_other_texts(con: duckdb.DuckDBPyConnection, name: str) -> None:
-    """Raise AtlasError if the file has another text for one of these ids: its rows are then of an atlas whose model or text was replaced."""
+    """Raise AtlasError if the file has another text for the id of a new row: its rows are then of an atlas whose model or text was replaced."""
     key = SHARED[name]
     pairs = f"FROM retrievals.{name} AS k INNER JOIN new_rows AS r ON k.{key} = r.{key}"
     if other := con.execute(f"SELECT k.{key} {pairs} WHERE {differ(f'k.{TEXT[name]}', f'r.{TEXT[name]}')} ORDER BY 1 LIMIT 1").fetchall():
         raise AtlasError(
-            f"the retrievals beside this atlas are of another model or text, in which {key} {other[0][0]} is something else: the file cannot hold both. "
-            "Move it away, and run this again; nothing of it was changed"
+            f"the retrievals beside this atlas are of another model or text, in which {key} {other[0][0]} is something else. One file cannot hold "
+            "retrievals of both: move it away, and run this again. It is unchanged"
         )

@@ -44,7 +44,7 @@ def median_nearest(found: Neighbours) -> float:
     if not np.isfinite(nearest).all():
         raise AtlasError(f"{int(np.isinf(nearest).sum())} of {len(nearest)} queries have no neighbour: every entry of the store is of their own text")
     if not (median := float(np.median(nearest))):
-        raise AtlasError("the median distance to the nearest entry is 0: half of the queries are copies of entries, so these texts say nothing of retrieval")
+        raise AtlasError("the median distance to the nearest entry is 0: half of the queries are copies of entries, so these texts say nothing about retrieval")
     return median
 
 

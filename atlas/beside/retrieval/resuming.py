@@ -25,19 +25,19 @@ KEPT = re.compile(r"[a-z_]+-\d{9}\.npz(?:\.\d+)?")
 """Names of files of neighbours, and of their unfinished drafts."""
 
 SAID = "is_training_text"
-"""Column of a retrieval's row that a person states, and on which no neighbour depends."""
+"""Column of a retrieval's row that a person states, and that has no effect on the neighbours."""
 
 
 @dataclass(frozen=True)
 class Batches:
-    """Neighbours of the queries of one part in files of a folder. position_ids: of all queries of the part, [n]."""
+    """Neighbours of the queries of one part (tune or test), stored in files of a folder. position_ids: those of all queries of the part, [n]."""
 
     folder: Path
     part: str
     position_ids: np.ndarray
 
     def load(self, rows: slice) -> Neighbours | None:
-        """Read the stored neighbours of these queries; return None if there is no file, or it is cut short or of other queries."""
+        """Read the stored neighbours of these queries; return None if there is no file, or if it is damaged or of other queries."""
         try:
             # opened here, since numpy leaves a file open that it cannot read; what somebody has planted expands to no more than it is
             with self.path(rows).open("rb") as file, ZipFile(file) as archive:
@@ -61,7 +61,7 @@ class Batches:
                 np.savez(file, queries=self.position_ids[rows], **found._asdict())
             put_in_place(draft, path)
         except OSError as error:
-            raise AtlasError(f"cannot keep the neighbours that were found in {self.folder}: {error.strerror}") from error
+            raise AtlasError(f"cannot write the neighbours found so far to {self.folder}: {error.strerror}") from error
 
     def path(self, rows: slice) -> Path:
         return self.folder / f"{self.part}-{rows.start:09d}.npz"

@@ -99,7 +99,7 @@ def retrieve(path: Path, asked: Retrieval, bar: Progress) -> KeptRetrieval:
 
 def check(asked: Retrieval) -> None:
     if asked.tune == asked.test:
-        raise AtlasError(f"--tune and --test are both corpus {asked.tune}: what is chosen on a text cannot be scored on it")
+        raise AtlasError(f"--tune and --test are both corpus {asked.tune}: settings chosen on a text cannot be scored on the same text")
 
 
 def settings(con: duckdb.DuckDBPyConnection, asked: Retrieval, stores: dict[int, Store]) -> dict[str, object]:
@@ -134,7 +134,7 @@ def open_context(con: duckdb.DuckDBPyConnection, asked: Retrieval, stores: dict[
     def texts(of: np.ndarray) -> np.ndarray:
         at = np.searchsorted(document_ids, of)
         if len(of) and not np.array_equal(document_ids[at.clip(max=len(document_ids) - 1)], of):
-            raise AtlasError("keys are of a document that the atlas has not: they are of another atlas, or were not written by `--keys`")
+            raise AtlasError("a key is of a document that this atlas does not have: the keys are of another atlas, or were not written by `--keys`")
         return numbers[at]
 
     searched = stores[asked.store]
@@ -144,7 +144,7 @@ def open_context(con: duckdb.DuckDBPyConnection, asked: Retrieval, stores: dict[
 
 
 def find_neighbours(world: RetrievalContext, part: str, corpus_id: int) -> PartNeighbours:
-    """Find the queries of a corpus and the requested number of nearest entries of each, whatever k is chosen, so that near-copies do not depend on k."""
+    """Find the queries of a corpus and the requested number of nearest entries of each, also beyond the chosen k, so that near-copies do not depend on k."""
     asked = queries(world.con, corpus_id, world.asked.queries, world.asked.seed)
     keys = world.of_queries[corpus_id].keys_at(asked.position_ids)
     task = world.bar.add_task(f"search {part}", total=len(keys) * world.store.n_entries, unit="pairs")

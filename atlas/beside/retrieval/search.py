@@ -1,7 +1,7 @@
 """Exact search for the nearest entries of many queries: every entry is compared, one block of the store at a time.
 
 faiss finds candidates x of a query q by |x|² - 2·x·q + |q|², whose rounding error grows with the lengths of the keys. The distances of the candidates are
-then computed anew as Σ (x - q)² in float32, and these decide, also if a compressed index proposes the candidates. Distances are already squared.
+then computed anew as Σ (x - q)² in float32, and these decide, also if a compressed index proposes the candidates. All distances are squared.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ MORE = 32
 """Candidates beyond the wanted number, since rounding may have put a true neighbour among them."""
 
 QUERIES_AT_ONCE = 2048
-"""Queries for which the store is read once; each needs about 60 bytes of memory per candidate."""
+"""Queries that share one reading of the store; each needs about 60 bytes of memory per candidate."""
 
 PAIR_BYTES = 2**26
 """Bytes of the float32 keys that are compared with their queries at once."""
@@ -28,7 +28,7 @@ NOWHERE = -1
 
 @dataclass(frozen=True)
 class Queries:
-    """Queries whose neighbours are wanted. keys: [n, d_model] float32. documents: [n], the number of the text that each is in, as for entries."""
+    """Queries whose neighbours are wanted. keys: [n, d_model] float32. documents: [n], the number that `Texts` gives each query's text."""
 
     keys: np.ndarray
     documents: np.ndarray
@@ -46,7 +46,7 @@ class Neighbours(NamedTuple):
 
 
 class Remembered(Protocol):
-    """Store of neighbours that were found before, by the rows of their queries."""
+    """Storage of neighbours that were found before, by the rows of their queries."""
 
     def load(self, rows: slice) -> Neighbours | None: ...
 
@@ -137,7 +137,7 @@ def select_nearest(store: Store, queries: Queries, candidates: np.ndarray, k: in
 
 
 def squared_distances(block: Block, entries: np.ndarray, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Compute the squared L2 distance of each of the block's `entries` to the query of the same place in `rows`, [n] float32."""
+    """Compute the squared L2 distance between the block's entry entries[i] and the query queries[rows[i]] for each i, [n] float32."""
     step = max(1, PAIR_BYTES // (4 * queries.shape[1]))
     parts = [np.empty(0, np.float32)]
     for start in range(0, len(entries), step):

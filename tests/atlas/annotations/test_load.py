@@ -180,7 +180,7 @@ def test_a_rounded_position_that_alone_says_which_update_is_meant_is_refused_in_
     changed = {(row, "subject"): "ffn_update" for row in range(8, 16)} | {(row, "item"): "1,09951E+12" for row in range(8, 16)}
     with pytest.raises(AtlasError) as error:
         load_sheet({**GOOD, **changed})
-    said = "row 8: item is 1,09951E+12: a spreadsheet has rounded the position. Make the sheet anew, where positions are text"
+    said = "row 8: item is 1,09951E+12: a spreadsheet has rounded the position. Make the sheet again: its positions are then text"
     assert str(error.value).splitlines()[1].strip() == said
 
 
@@ -243,8 +243,8 @@ def test_the_same_annotator_replaces_only_when_asked(path: Path, load_sheet) -> 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("miner", "it is that of proposals"),
-        ("MINER", "it is that of proposals"),
+        ("miner", "proposals are stored under it"),
+        ("MINER", "proposals are stored under it"),
         (" ", "' ' cannot name a person: a name has 1 to 60 letters"),
         ("x" * 61, "cannot name a person"),
         ("anna\nbert", r"'anna\\nbert' cannot name a person"),

@@ -126,15 +126,15 @@ def test_letters_stand_beside_the_texts_that_they_were_said_of_whatever_their_ra
     assert [letters[f"p{items[rank - 1].id}"] for rank in (1, 2, 4, 5, 6, 7, 8)] == ["a", "b", "a", "b", "b", "", "b"]
     assert letters["p3"] == ""
     assert notes == [
-        "2 texts that patterns explain have other ranks than when they were annotated: their letters stand beside them",
-        "1 texts that patterns explained are not shown any more, and the letters are gone with them",
-        "1 patterns explain fewer than 3 texts of those left: complete them, or take their kind and description out",
+        "2 texts that patterns explain have other ranks than when they were annotated: their letters have moved with them",
+        "1 texts that patterns explained are not shown any more, so their letters are left out",
+        "1 patterns explain fewer than 3 of the texts that are shown: complete them, or delete their kind and description",
     ]
 
 
 @pytest.mark.parametrize(
     ("subject", "corpus", "message"),
-    [("key", None, "which corpus.*one of 0, 1"), ("key", 5, "no keys of corpus 5; there are some of 0, 1"), ("ffn_update", 1, "no updates of corpus 1")],
+    [("key", None, "which corpus.*one of 0, 1"), ("key", 5, "no keys of corpus 5; these corpora have some: 0, 1"), ("ffn_update", 1, "no updates of corpus 1")],
 )
 def test_a_corpus_that_is_not_there_is_said(a: atlas.Atlas, subject: str, corpus: int | None, message: str) -> None:
     with pytest.raises(AtlasError, match=message):

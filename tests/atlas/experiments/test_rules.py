@@ -125,7 +125,9 @@ def test_a_value_near_zero_may_be_what_float16_has_next_to_it() -> None:
     asked = (Intervention("coefficient", "set", 1, (0,), Positions("all"), 2.0**-25.5),)
     (row,) = change_rows(asked)
     assert fault(canonical_json(asked), arm_sha256(asked), [row | {"value": 0.0}]) is None
-    assert fault(canonical_json(asked), arm_sha256(asked), [row | {"value": 2.0**-24}]) == "rank 1 of arm_change is not its intervention"
+    assert (
+        fault(canonical_json(asked), arm_sha256(asked), [row | {"value": 2.0**-24}]) == "the row of rank 1 in arm_change is not the intervention of that rank"
+    )
 
 
 @pytest.mark.thorough
@@ -177,15 +179,15 @@ def test_an_arm_is_read_back_from_its_canonical_json_one_row_a_unit() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[", "interventions are JSON, and these are none"),
-        ("{}", "an arm is a list of at most 100,000 interventions"),
+        ("[", "interventions must be JSON, and these are not"),
+        ("{}", "an arm must be a list of at most 100,000 interventions"),
         ("[" * 20, "nested deeper than 8"),
-        ('[{"edges":[[8,2]],"layer":0,"op":"block","site":"attention","units":"all"}]', "not resolved: one unit each"),
+        ('[{"edges":[[8,2]],"layer":0,"op":"block","site":"attention","units":"all"}]', "not resolved: each must have one unit"),
         (
             '[{"layer":1,"op":"zero","positions":"all","site":"attn_out"},{"layer":0,"op":"zero","positions":"all","site":"attn_out"}]',
             "in the order of the forward",
         ),
-        ('[{"layer":0,"op":"set","positions":"all","site":"coefficient","strength":{"norm":1.0},"units":[0]}]', "not in their canonical JSON"),
+        ('[{"layer":0,"op":"set","positions":"all","site":"coefficient","strength":{"norm":1.0},"units":[0]}]', "not in canonical JSON"),
     ],
 )
 def test_other_json_is_no_resolved_arm(text: str, said: str) -> None:

@@ -106,7 +106,9 @@ def test_texts_of_another_vocabulary_do_not_stand_under_the_numbers_of_this_one(
     con = open_writer(full_path)
     con.execute("UPDATE token SET text = ' HUND' WHERE text = ' dog'; UPDATE token SET text = ' saß' WHERE text = ' sat'")
     con.close()
-    with pytest.raises(AtlasError, match="are of a model whose token .* is ' .*', and of this one it is ' .*': the file cannot hold both. Move it away"):
+    with pytest.raises(
+        AtlasError, match="are of a model whose token .* is ' .*'; in this atlas's model it is ' .*'. One file cannot hold experiments of both: move it away"
+    ):
         save(full_path, arrow(live()))
     assert EXPERIMENTS.path(full_path).read_bytes() == before
 
@@ -141,7 +143,7 @@ def test_an_experiment_is_begun_and_added_to_arm_by_arm(path: Path) -> None:
             assert a.arm_effects(number)["arm"].to_list() == list(range(arm_id + 1))
             assert a.experiment_summary()["status"].to_list() == ["finished" if arm_id == 2 else "running"]
             assert a.sql("SELECT finished_at IS NULL FROM experiments.experiment").item() == (arm_id == 1)
-    with pytest.raises(AtlasError, match="experiment 0 is finished, and nothing is added to it"):
+    with pytest.raises(AtlasError, match="experiment 0 is finished, so nothing can be added to it"):
         add(path, number, {}, is_last=True, row=ROW)
 
 
@@ -195,7 +197,7 @@ def test_what_the_tables_do_not_hold_is_refused_and_nothing_changes(path: Path, 
 def test_a_file_that_would_grow_too_large_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun(path)
     monkeypatch.setattr(inserting, "MOST_BYTES", 1 << 20)
-    said = r"experiments would take \d MB, and may take 1: every change writes their file anew. `atlas experiment remove` makes room"
+    said = r"experiments would take \d MB, and may take at most 1 MB, since every change rewrites their file. `atlas experiment remove` removes one"
     with pytest.raises(AtlasError, match=said):
         save(path, arrow(live()))
     long = arrow(live()) | {"experiment": pa.Table.from_pylist([experiment("live", "x" * 2_000_000)])}
@@ -311,7 +313,7 @@ def test_a_full_disk_leaves_the_last_good_file(full_path: Path, limit: int) -> N
     before = EXPERIMENTS.path(full_path).read_bytes()
     assert len(before) > limit
     ran = subprocess.run([sys.executable, "-c", FULL.format(limit=limit, path=str(full_path))], capture_output=True, text=True, cwd=ROOT, check=True)
-    assert "tiny.experiments.duckdb is as it was, for it cannot be written: " in ran.stdout
+    assert "tiny.experiments.duckdb cannot be written, and is unchanged: " in ran.stdout
     assert ran.stdout.count("\n") == 1
     assert EXPERIMENTS.path(full_path).read_bytes() == before
     assert sorted(p.name for p in full_path.parent.glob("tiny*")) == ["tiny.duckdb", "tiny.experiments.duckdb"]

@@ -218,7 +218,7 @@ def test_what_somebody_has_planted_is_not_expanded_and_has_the_form_of_neighbour
 
 def test_a_folder_that_cannot_be_written_is_said_in_a_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(AtlasError, match="cannot keep the neighbours that were found in .*file/x: Not a directory"):
+    with pytest.raises(AtlasError, match="cannot write the neighbours found so far to .*file/x: Not a directory"):
         Batches(tmp_path / "file" / "x", "tune", np.array([4])).save(slice(0, 1), found())
 
 

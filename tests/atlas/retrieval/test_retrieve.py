@@ -233,11 +233,11 @@ def remove(path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "more", "said"),
     [
-        (cut, (), r"1\.parquet has [\d,]+ bytes where the atlas says [\d,]+: an ingest with --keys and what it was made with writes it again"),
-        (replace, (), r"1\.parquet is not the file that the atlas was made with, of another model or an earlier ingest"),
+        (cut, (), r"1\.parquet has [\d,]+ bytes where the atlas says [\d,]+: an ingest with --keys and the options of the ingest that made it writes it again"),
+        (replace, (), r"1\.parquet is not the file that belongs to this atlas, but one of another model or an earlier ingest"),
         (remove, (), r"no keys at .+1\.parquet, which the atlas names for corpus 0"),
-        (lambda _: None, ("--test", "1"), "--tune and --test are both corpus 1: what is chosen on a text cannot be scored on it"),
-        (lambda _: None, ("--store", "7"), "no keys of corpus 7: there are those of 0, 1, 2. `atlas ingest .+ --keys`"),
+        (lambda _: None, ("--test", "1"), "--tune and --test are both corpus 1: settings chosen on a text cannot be scored on the same text"),
+        (lambda _: None, ("--store", "7"), "no keys of corpus 7; corpora with keys: 0, 1, 2. `atlas ingest .+ --keys` adds them"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line_and_changes_nothing(path: Path, damage: Callable[[Path], None], more: tuple[str, ...], said: str) -> None:
@@ -280,8 +280,8 @@ def with_column(name: str, make: Callable[[int], pa.Array]) -> Callable[[pa.Tabl
         (with_column("key", lambda n: pa.array([[1.0] * 7] * n, pa.list_(pa.float16(), 7))), "has other columns than"),
         (with_column("key", lambda n: pa.nulls(n, pa.list_(pa.float16(), D))), "has entries without key"),
         (with_column("document_id", lambda n: pa.nulls(n, pa.int64())), "has entries without document_id"),
-        (with_column("document_id", lambda n: pa.array([2**60] * n)), "keys are of a document that the atlas has not"),
-        (with_column("document_id", lambda n: pa.array([-1] * n)), "keys are of a document that the atlas has not"),
+        (with_column("document_id", lambda n: pa.array([2**60] * n)), "a key is of a document that this atlas does not have"),
+        (with_column("document_id", lambda n: pa.array([-1] * n)), "a key is of a document that this atlas does not have"),
     ],
 )
 def test_planted_keys_are_refused_in_a_line(path: Path, change: Callable[[pa.Table], pa.Table] | bytes, said: str) -> None:
@@ -308,7 +308,7 @@ def test_keys_without_predictions_are_refused(tmp_path: Path) -> None:
     with duckdb.connect(str(path)) as con:
         con.execute(f"DELETE FROM position_prediction WHERE position_id >= {2 * STEP}")
     failed = retrieve(path)
-    assert "no predictions of corpus 2, which neighbours are mixed with" in str(failed.exception)
+    assert "no predictions of the model for corpus 2" in str(failed.exception)
     assert not RETRIEVALS.path(path).exists()
 
 
