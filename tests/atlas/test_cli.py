@@ -473,7 +473,7 @@ def test_a_time_limit_is_one(call, seconds: str) -> None:
         (["ask", "top_triggers", "--layer", "1"], 2, "--neuron"),
         (["ask", "top_triggers", "--layer", "x", "--neuron", "1"], 2, "not a valid integer"),
         (["ask", "top_triggers", "--layer", "7", "--neuron", "1"], 1, "no layer 7: this model has layers 0 to 2"),
-        (["ask", "prediction_trace", "--position-id", "3"], 1, "the nearest that are: 2, 8, 101"),
+        (["ask", "prediction_trace", "--position-id", "3"], 1, "the nearest traced positions are 2, 8, 101"),
         (["trace", " "], 1, "the prompt is empty: give it some text"),
         (["show", "L9N0"], 1, "no layer 9"),
         (["show", "L0H9"], 1, "no head 9: this model has heads 0 to 0"),
@@ -481,7 +481,7 @@ def test_a_time_limit_is_one(call, seconds: str) -> None:
         (["aks"], 2, "no command 'aks'; did you mean ask"),
         (["schema", "triger"], 2, "no table or view 'triger'; did you mean trigger"),
         (["questions", "top_trigers"], 2, "no such option"),
-        (["ask", "money"], 2, "no question 'money', in names and titles. If it is a word of the text: neurons_promoting('money')"),
+        (["ask", "money"], 2, "no question has 'money' in its name or title. If it is a word of the text, ask neurons_promoting('money')"),
         (["ask", "repeat"], 2, "no question 'repeat'; did you mean elhage2021_induction, head_behaviours, heads_by, trigger_contexts?"),
         (["ask", "token_context", "--position-ids", "[1,two]"], 2, "no list of whole numbers"),
         (["ask", "token_context", "--position-ids", "²"], 2, "no list of whole numbers"),
@@ -533,9 +533,9 @@ def test_position_ids_are_taken_in_brackets_too(call) -> None:
 @pytest.mark.thorough
 def test_what_to_read_rows_with_is_said_beside_them(call) -> None:
     err = call("ask", "neurons_triggered_by", "--token", "cat")[2]
-    assert err == "note: n_kept is under 30 in 12 of 12 rows: what they average over is little.\n"
+    assert err == "note: n_kept is under 30 in 12 of 12 rows: these rows average over few cases.\n"
     err = call("ask", "bottom_triggers", "--layer", "0", "--neuron", "1", "--n", "99", "--corpus", "1")[2]
-    assert err == "note: 3 of the 99 asked for: n is how many, at most as many as ingest kept per key.\n"
+    assert err == "note: 3 of the 99 requested: n is how many, at most as many as ingest kept per key.\n"
 
 
 @pytest.mark.thorough

@@ -162,8 +162,8 @@ def test_surprisal_and_similar_states_stand_beneath(visit: Visit, tiny: Path) ->
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ({"position": "9"}, "position 9 is not traced; the nearest that are: 8, 2, 101"),
-        ({"position": "555"}, "position 555 is not traced; the nearest that are: 101, 8, 2"),
+        ({"position": "9"}, "position 9 is not traced; the nearest traced positions are 8, 2, 101"),
+        ({"position": "555"}, "position 555 is not traced; the nearest traced positions are 101, 8, 2"),
         ({"position": "8x"}, "no position 8x: positions are whole numbers"),
         ({"position": "8", "open": "L3"}, "no layer 3: this model has layers 0 to 2"),
         ({"position": "8", "head": "L1H4"}, "no head 4: this model has heads 0 to 0"),

@@ -87,7 +87,7 @@ def test_empty_blocks_stale_items_and_empty_figures_are_said(call: Call, tmp_pat
     from schema.open import store
 
     code, _, err = call("ask", "geva2022_fig2")
-    assert (code, err) == (0, "note: no rows, because this atlas has no annotations that it counts (atlas annotate status)\n")
+    assert (code, err) == (0, "note: no rows, because this atlas has no annotations that the question reads (atlas annotate status)\n")
     code, out, err = call("annotate", "propose", "--corpus", "0", "--per-layer", "2", "--format", "json")
     assert (code, err) == (0, "proposals for 6 keys\n")
     assert [(row["annotator"], row["annotator_kind"], row["n_annotated"]) for row in json.loads(out)] == [("miner", "proposed", 6)]

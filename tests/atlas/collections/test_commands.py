@@ -42,7 +42,7 @@ def test_from_the_first_member_to_the_last(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("add", "x", "L0N1x", "--by", "a"), "'L0N1x' is no address"),
+        (("add", "x", "L0N1x", "--by", "a"), "'L0N1x' is not an address"),
         (("add", "x", "--token", "no such", "--by", "a"), "no token 'no such' in the vocabulary"),
         (("add", "x", "--sql", "SELECT name FROM corpus", "--by", "a"), "these rows name nothing to collect"),
         (("add", "x", "--sql", "SELECT 'a' AS layer, 1 AS neuron", "--by", "a"), "nothing to collect: layer is of type String; things are named by integers"),

@@ -318,7 +318,7 @@ def test_retrievals_of_another_ingest_are_left_out_by_their_digest(retrieved: Pa
     other = write_atlas(tmp_path / "done.duckdb", [text(7), text(8), text(9)])
     shutil.copy(RETRIEVALS.path(retrieved), RETRIEVALS.path(other))
     with atlas.open(other) as a:
-        with pytest.raises(AtlasError, match=r"no retrieval 0; there are none yet.*\(retrievals: 1 of another text than this atlas's, left out here"):
+        with pytest.raises(AtlasError, match=r"no retrieval 0; there are none yet.*\(retrievals: 1 of another text than this atlas's, not shown here"):
             a.knn_curve(retrieval=0)
         assert a.sql("FROM retrievals.scored_query").is_empty()
     assert broken(other, RETRIEVALS) == []
