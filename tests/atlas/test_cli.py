@@ -174,7 +174,7 @@ def test_latex_has_a_caption_and_label(call) -> None:
 def test_a_source_date_that_is_no_time_is_said(call, monkeypatch: pytest.MonkeyPatch, epoch: str) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
     code, _, err = call("ask", *TRIGGERS, "--format", "latex")
-    assert (code, err) == (1, f"Error: SOURCE_DATE_EPOCH is {epoch!r}, and not seconds since 1970; unset it, or set it to a whole number\n")
+    assert (code, err) == (1, f"Error: SOURCE_DATE_EPOCH is {epoch!r}, and not a number of seconds since 1970; unset it, or set it to a whole number\n")
 
 
 @pytest.mark.parametrize(
@@ -366,7 +366,7 @@ def test_a_parquet_file_that_may_be_a_lake_s_is_not_replaced_and_one_of_an_answe
     file.write_bytes(b"rows")
     code, _, err = call("ask", *TRIGGERS, "-o", str(file))
     assert (code, file.read_bytes()) == (1, b"rows")
-    assert f"cannot write {file}: it may be a lake's, since no ducklake-1.parquet.provenance.json lies beside it" in err
+    assert f"cannot write {file}: it may belong to a lake, since there is no ducklake-1.parquet.provenance.json beside it" in err
     file.unlink()
     for _ in range(2):
         assert call("ask", *TRIGGERS, "-o", str(file))[0] == 0
@@ -388,7 +388,7 @@ def test_no_answer_is_written_over_an_atlas(call, tiny_path: Path, tmp_path: Pat
     for target in (copy, link, tmp_path / ".." / tmp_path.name / "copy.csv"):
         code, _, err = call("ask", *TRIGGERS, "-o", str(target))
         assert code == 1
-        assert "it is a DuckDB file, and stays as it is" in err
+        assert "it is a DuckDB file, which is never overwritten" in err
     assert copy.read_bytes() == tiny_path.read_bytes()
     assert call("ask", *TRIGGERS, "-o", "-", "--format", "csv")[0] == 2
 
@@ -424,7 +424,7 @@ def test_export_needs_a_file_and_takes_questions_and_sql(call, tmp_path: Path) -
     assert json.loads((tmp_path / "t.parquet.provenance.json").read_text())["n_rows"] == 144
     code, _, err = call("export", *TRIGGERS, "-o", str(tmp_path / "t.xlsx"))
     assert code == 1
-    assert "no format for the suffix '.xlsx'" in err
+    assert "no format has the suffix '.xlsx'" in err
 
 
 @pytest.mark.thorough

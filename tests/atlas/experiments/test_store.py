@@ -335,7 +335,7 @@ def test_what_experiments_are_called_is_said_on_one_line(path: Path) -> None:
 
 @pytest.mark.parametrize("title", ["\ud800", "\udcff\udcfe", "a\ud800"])
 def test_a_title_that_is_no_text_is_refused_in_words(path: Path, title: str) -> None:
-    with pytest.raises(AtlasError, match="is no text in UTF-8: give another title or author"):
+    with pytest.raises(AtlasError, match="cannot be encoded in UTF-8: give another title or author"):
         save_answer(path, {}, title, None)
 
 
