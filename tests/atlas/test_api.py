@@ -249,7 +249,7 @@ def test_another_distributions_schema_package_is_named(tmp_path: Path) -> None:
     code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(root)!r}]; import atlas"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert found.returncode == 1
-    assert f"another distribution's ({tmp_path}/schema/__init__.py)" in found.stderr
+    assert f"'schema' ({tmp_path}/schema/__init__.py) belongs to another distribution" in found.stderr
 
 
 def test_numpys_integers_are_numbers(a: atlas.Atlas) -> None:

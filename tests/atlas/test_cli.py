@@ -268,7 +268,7 @@ def test_an_atlas_whose_name_is_no_utf_8_is_said(call, tiny_path: Path, tmp_path
 def test_text_that_no_file_takes_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(cli, "main", lambda *_, **__: "\udcff".encode())
     assert run([], is_debug=False) == 1
-    assert capsys.readouterr().err == "Error: U+DCFF is half a surrogate pair, which no text has: is all that was typed UTF-8?\n"
+    assert capsys.readouterr().err == "Error: U+DCFF is half a surrogate pair, which UTF-8 cannot encode: check that the command line is UTF-8\n"
 
 
 @pytest.mark.thorough
@@ -279,7 +279,7 @@ def test_a_query_on_standard_input_is_utf_8(tiny_path: Path) -> None:
 
     assert asked("SELECT 'é' AS e".encode()).stdout.decode() == "e\né\n"
     wrong = asked(b"SELECT 1 -- \xff")
-    assert (wrong.returncode, wrong.stderr) == (1, b"Error: standard input is no UTF-8 (byte 12), and a query is; save it as UTF-8\n")
+    assert (wrong.returncode, wrong.stderr) == (1, b"Error: standard input is not UTF-8 (byte 12): save the query as UTF-8\n")
 
 
 def test_standard_input_that_cannot_be_read_is_said(tiny_path: Path, tmp_path: Path) -> None:
@@ -290,7 +290,10 @@ def test_standard_input_that_cannot_be_read_is_said(tiny_path: Path, tmp_path: P
 
 @pytest.mark.parametrize(
     ("closed", "said"),
-    [(0, "standard input is closed, and - reads the query from it"), (1, "standard output is closed, and answers go there; > /dev/null throws them away")],
+    [
+        (0, "standard input is closed, but - reads the query from it"),
+        (1, "standard output is closed, so that answers cannot be written; > /dev/null discards them"),
+    ],
 )
 def test_a_stream_that_is_closed_is_said(tiny_path: Path, closed: int, said: str) -> None:
     code = "import os, sys\nos.close(int(sys.argv[1]))\nos.execv(sys.executable, [sys.executable, '-c', 'from atlas.cli import main; main()', *sys.argv[2:]])"
@@ -440,7 +443,7 @@ def test_sql_runs_a_select_from_the_line_or_from_stdin(tiny_path: Path) -> None:
 def test_sql_says_on_stderr_when_there_are_more_rows(call) -> None:
     code, out, err = call("sql", "FROM trigger", "--max-rows", "2", "--format", "jsonl")
     assert (code, len(out.splitlines())) == (0, 2)
-    assert err == "only the first 2 rows: --max-rows gives more\n"
+    assert err == "only the first 2 rows: raise --max-rows for more\n"
     assert call("sql", "FROM trigger", "--max-rows", "144", "--format", "jsonl")[2] == ""
 
 
@@ -457,7 +460,7 @@ def test_a_file_has_every_row_or_is_not_written(call, tmp_path: Path, command: t
 @pytest.mark.parametrize("seconds", ["nan", "inf", "0", "-1", "1e9"])
 def test_a_time_limit_is_one(call, seconds: str) -> None:
     code, _, err = call("sql", "SELECT 1", "--timeout", seconds)
-    assert (code, "is no time between 0 and 86,400 seconds" in err) == (2, True)
+    assert (code, "is not between 0 and 86,400 seconds" in err) == (2, True)
 
 
 @pytest.mark.first_cases(14)
@@ -485,7 +488,7 @@ def test_a_time_limit_is_one(call, seconds: str) -> None:
         (["ask", "repeat"], 2, "no question 'repeat'; did you mean elhage2021_induction, head_behaviours, heads_by, trigger_contexts?"),
         (["ask", "token_context", "--position-ids", "[1,two]"], 2, "no list of whole numbers"),
         (["ask", "token_context", "--position-ids", "²"], 2, "no list of whole numbers"),
-        (["ask", "token_context", "--position-ids", "1" * 5_000], 2, f"'{'1' * 80}' is no list of whole numbers"),
+        (["ask", "token_context", "--position-ids", "1" * 5_000], 2, f"'{'1' * 80}' is not a list of whole numbers"),
     ],
 )
 def test_errors_are_one_clear_line(call, arguments: list[str], code: int, message: str) -> None:
