@@ -1,4 +1,4 @@
-"""Formats of numbers in tables: one format in a column, and a thousands separator in counts. Pure."""
+"""Formats of numbers in tables: one format in a column, and a thousands separator in counts. Pure functions."""
 
 from collections.abc import Callable, Mapping
 from math import floor, isfinite, log10

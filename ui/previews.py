@@ -94,7 +94,7 @@ def text(of: Mapping[str, Any], match: Match) -> str:
 
 
 def search_start(tokens: Sequence[str]) -> int:
-    """Find the index of the first token to search for words: the tokens before the last that cover LONGEST characters are searched."""
+    """Find the index of the first token to search for words. The last token is searched, and those before it until they have LONGEST characters."""
     first, n = len(tokens) - 1, 0
     while first > 0 and n < LONGEST:
         first -= 1

@@ -20,11 +20,11 @@ PAGE, KEPT = 100, 20
 FIRST = "FROM layer_summary()"
 """Statement that the page shows at first."""
 
-NOT_RUN = "This statement has not been run: read it, then press Run. A link only writes it here, whoever made the link."
+NOT_RUN = "This statement has not been run: read it, then press Run. A link only writes a statement here, and never runs it."
 
 
 def editor() -> str:
-    """Show the statement as it was last sent, from a link or by hand, and return it. It is marked to run only if it was sent by hand."""
+    """Show the statement as it was last sent, from a link or by hand, and return it. It is marked to run only if Run was pressed."""
     st.text(LIMITS)
     with st.form("statement", border=False):
         sql = st.text_area("Statement", FIRST, height=200, key="sql", bind="query-params")

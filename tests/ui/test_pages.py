@@ -83,7 +83,7 @@ def test_a_link_of_another_model_shows_nothing_of_this_one(visit: Visit, tiny: P
     assert [t.value for t in visit(tiny, "component", at="L1N2", of="ww").title] == ["L1N2"]
     app = visit(tiny, "component", at="L1N2", of="217a624a")
     assert [t.value for t in app.title] == ["Another model"] and not tables(app)
-    assert "this link is of a model whose weights begin with 217a624a, and tiny.duckdb is of tiny @ r0 (ww…)" in text_of(app)
+    assert "this link belongs to a model with the weights 217a624a…, but tiny.duckdb is of tiny @ r0 (ww…)" in text_of(app)
 
 
 @pytest.mark.thorough

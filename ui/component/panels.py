@@ -12,7 +12,7 @@ COMMANDS = {
     "head_statistics": "--corpus … --head-statistics",
     "head_probe": "--head-probe",
 }
-"""Pass → options of `atlas ingest` that run it."""
+"""Pass → options with which `atlas ingest` runs it."""
 
 
 def check_question_available(name: str) -> bool:

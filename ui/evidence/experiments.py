@@ -1,4 +1,4 @@
-"""Topic of experiments, in which the model was acted on: the last experiment of each kind, or the one chosen."""
+"""Topic of experiments, in which the model was acted on: the last experiment of each kind, or the one that the reader chose."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Records that make up the Evidence room: topics, their panels, and the choices of a reader."""
+"""Records that make up the Evidence page: topics, their panels, and the choices of a reader."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -117,11 +117,11 @@ def explain_no_model() -> str | None:
     """Explain why no model can be run here; None if one can."""
     if os.environ.get(ADDRESS) or all(find_spec(name) for name in ("ingest", "torch")):
         return None
-    return "A prompt of your own needs the model, and what runs it is not installed where these pages are served:"
+    return "A prompt of your own needs the model, and what runs it is not installed on this server:"
 
 
 def run(key: Key, progress: Progress) -> Run:
-    """Run a prompt in the model process, which is started if there is none. Raises AtlasError for what it refuses, and after PATIENCE seconds."""
+    """Run a prompt in the model process, which is started if there is none. Raises AtlasError if the process refuses the prompt, and after PATIENCE seconds."""
     end = time.monotonic() + PATIENCE
 
     def report_until_timeout(said: dict[str, Any]) -> None:

@@ -124,7 +124,7 @@ def position(number: int) -> bool:
 
 
 def words(text: str, elsewhere: Sequence[str]) -> None:
-    """Show the groups, each as soon as it is found; for an empty group, name those with results. `elsewhere`: headings above that have results."""
+    """Show the groups, each as soon as it is found; for an empty group, name the groups with results. `elsewhere`: headings above that have results."""
     known = [group for group in GROUPS if not missing_run(data.atlas().con, question(group.question).sql)]
     if len(known) < len(GROUPS):
         blocks.explain_empty(*NO_SWEEP)
