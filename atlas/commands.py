@@ -65,7 +65,7 @@ TRACES = "SELECT r.settings FROM run AS r WHERE r.kind = 'trace' AND ($corpus IS
 
 
 def complete(con: duckdb.DuckDBPyConnection, command: str, corpus_id: object = None) -> str:
-    """Replace the placeholders in a command by the atlas's own model and text, and the number of positions to trace by the largest of its traces.
+    """Replace the placeholders in a command by the atlas's own model and text, and the number after --trace by that of its largest trace.
 
     corpus_id: the corpus whose text is meant; None for the first corpus.
     """

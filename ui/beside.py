@@ -1,4 +1,4 @@
-"""Comparison of two atlases: what differs, then the same view of both. `vs` in the address names the atlas that is put beside the one shown."""
+"""Comparison of two atlases: what differs, then the same view of both. `vs` in the address names the atlas with which the one shown is compared."""
 
 import html
 

@@ -27,7 +27,7 @@ TABLE_FORMATS = {"CSV": ("csv", "csv"), "Parquet": ("parquet", "parquet"), "LaTe
 """Button → format of atlas/export/formats.py and file suffix."""
 
 LONGEST_CELL = 2048
-"""Most characters of a cell."""
+"""Maximum characters of a cell."""
 
 NOTHING = "Nothing of the kind is in this atlas."
 

@@ -35,7 +35,7 @@ GRID = """<style>.st-key-profiles{display:grid;grid-template-columns:repeat(auto
 
 
 def profile(layers: pl.DataFrame, column: str, title: str) -> AnyChart:
-    """Draw a measure over the layers."""
+    """Draw the values of a measure in all layers."""
     base = alt.Chart(
         layers.select("layer", pl.col(column).alias("value")).drop_nulls("value"), title=alt.TitleParams(title, fontSize=12, anchor="start")
     ).encode(

@@ -17,7 +17,7 @@ SERVER = Path(__file__).with_name("server.py")
 LOOPBACK = "127.0.0.1"
 
 CACHED = "512mb"
-"""Most memory for all answers that a server caches for its visitors."""
+"""Maximum memory for all answers that a server caches for its visitors."""
 
 
 def names(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:

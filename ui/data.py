@@ -29,7 +29,7 @@ DIGITS = 8
 
 
 LONGEST_SAID = 80
-"""Most characters of an argument in a caption."""
+"""Maximum characters of an argument in a caption."""
 
 
 @dataclass(frozen=True)

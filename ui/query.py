@@ -15,7 +15,7 @@ from ui import address_widgets, blocks, charts, data, number_format
 from ui.running import LIMITS, MAX_ROWS, result
 
 PAGE, KEPT = 100, 20
-"""Rows of a page, and most statements remembered."""
+"""Rows of a page, and maximum number of statements remembered."""
 
 FIRST = "FROM layer_summary()"
 """Statement that the page shows at first."""
@@ -97,7 +97,7 @@ def remember(sql: str) -> None:
 
 
 def recall() -> None:
-    """List the statements of this visit, the last first."""
+    """List the statements of this visit, the latest first."""
     for i, sql in enumerate(st.session_state.get("history", [])):
         with st.container(horizontal=True):
             st.button("Again", key=f"again-{i}", on_click=run_in_editor, args=(sql,))

@@ -36,7 +36,7 @@ def latest(path: str) -> Snapshot:
 
 
 def age(published: datetime, now: datetime) -> str:
-    """Write an age in words, such as '3 minutes', in the largest unit that counts to one or more."""
+    """Write an age in words, such as '3 minutes', in the largest unit of which it has one or more."""
     seconds = max((now - published).total_seconds(), 0)
     for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= length:

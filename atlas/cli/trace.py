@@ -50,7 +50,7 @@ def show_switched(found: "SwitchOffResult", db: Path, title: str | None) -> None
 
 @contextmanager
 def shown_progress(names: Sequence[str] = ()) -> "Iterator[Progress]":
-    """Show progress on a terminal until the block ends. names: those of the base and the arms, in the order of their texts."""
+    """Show progress on a terminal until the block ends. names: names of the base and the arms, in the order of their texts."""
     n_lines = 1
 
     def show(said: dict[str, Any]) -> None:

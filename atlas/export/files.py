@@ -57,7 +57,7 @@ def is_database(path: Path) -> bool:
 def write_file(path: Path, content: bytes, *, provenance: bytes | None = None) -> None:
     """Write the file that `path` leads to, and NAME.provenance.json beside it; a pipe or a device stores nothing, and gets no provenance.
 
-    Raises AtlasError if the folder is missing or not writable, or if the file is a part of an atlas, or has the name of one.
+    Raises AtlasError if the folder is missing or not writable, or if the file is a part of an atlas, or has a name that such a part can have.
     A write that fails or is interrupted leaves the former files as they were.
     """
     if is_stream(path):

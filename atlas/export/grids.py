@@ -8,7 +8,7 @@ from atlas.export.strips import INK, LINE, PAD, SIZE, UNREAD, WIDTH, clip_text, 
 from atlas.export.visible import visible_text
 
 HEAD = 34.0
-"""Width of the names of rows, in points."""
+"""Width of the space for the names of rows, in points."""
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def largest_coefficient(texts: Sequence[Text]) -> float:
 
 
 def peak_of(text: Text) -> float | None:
-    """Find the coefficient at the text's peak; None if it is not known, or if the peak is behind the last token."""
+    """Find the coefficient at the text's peak; None if it is not known, or if the peak is after the last token."""
     return text.coefficients[text.peak] if text.peak < len(text.coefficients) else None
 
 

@@ -32,7 +32,7 @@ MOST = 4
 
 
 def terminal_table(frame: pl.DataFrame, *, width: int | None = None, color: bool = False) -> str:
-    """Format the frame as text, at most `width` terminal cells wide (None: no limit). The last line names the columns that do not fit.
+    """Format the frame as text, at most `width` terminal cells wide (None: no limit). If columns do not fit, a last line names them.
 
     Raises AtlasError for a table of more than LARGEST characters.
     """

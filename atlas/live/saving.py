@@ -13,7 +13,7 @@ from atlas.typed import sandbox
 from schema.errors import AtlasError
 
 MOST_BYTES = 1 << 29
-"""Maximum bytes of all streams of a trace: the limit of a whole file of experiments."""
+"""Maximum bytes of all streams of a trace: as many as a whole file of experiments may have."""
 
 TEXT = "SELECT p.text FROM experiments.prompt AS p WHERE p.experiment_id = $id AND p.prompt_id = 0"
 LENGTH = "SELECT coalesce(sum(octet_length(k.arrow)), 0) AS n_bytes FROM experiments.kept_table AS k WHERE k.experiment_id = {id:d}"

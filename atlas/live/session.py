@@ -90,7 +90,7 @@ class Live:
         return LiveTrace(self.con, self.path, tables["document"]["text"][0].as_py() if chat else text, tables)
 
     def kept(self, experiment: int) -> "LiveTrace":
-        """Read a trace that was saved with `save(title, with_trace=True)`, as it was when made; no model is needed. Raises AtlasError if it does not exist."""
+        """Read a trace that was saved with `save(title, with_trace=True)`, without the model. Raises AtlasError if it does not exist."""
         return LiveTrace(self.con, self.path, *kept_answer(self.con, self.path, experiment))
 
     def switch_off(
@@ -190,5 +190,5 @@ class LiveTrace:
         return fetch(self.con, LEADING, {"index": index, "n": n})
 
     def compare(self) -> pl.DataFrame:
-        """Compare each arm with the base at each token: the likeliest next token of both, the log-probability change of the base's, KL(base ‖ arm) in nats."""
+        """Compare each arm with the base at each token: the likeliest next token of both, the log-probability change of the base's token, KL(base ‖ arm)."""
         return fetch(self.con, COMPARED)

@@ -96,7 +96,7 @@ def largest_neurons(traced: "LiveTrace", position_id: int, n: int, layers: Seque
 def fit_into_experiment(tables: dict[str, pa.Table], prompt_id: int, n_before: int, at: int, *, is_first: bool) -> dict[str, pl.DataFrame]:
     """Fit an answer's rows into an experiment of several answers.
 
-    The arms are numbered from `n_before` + 1. The base arm is kept once in all; its outcomes and the rows of a prompt are kept once for each prompt.
+    The arms are numbered from `n_before` + 1. The base arm is stored once in all; its outcomes and the rows of a prompt are stored once for each prompt.
     """
     found = {}
     for name in OF_EXPERIMENT:

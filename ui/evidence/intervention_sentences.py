@@ -12,10 +12,10 @@ from ui.number_format import format_count
 Row = dict[str, Any]
 
 MOST_DRAWN = 256
-"""Most tokens in a picture, the first of a prompt; files have all."""
+"""Maximum number of tokens in a picture, the first ones of a prompt; files have all tokens."""
 
 LONGEST = 60
-"""Most characters of a token in a sentence."""
+"""Maximum characters of a token in a sentence."""
 
 METHODS = {"integrated_gradients": "integrated gradients", "gradient_input": "gradient × input", "occlusion": "occlusion"}
 SCORES = {"logit_difference": "logit difference", "logprob": "log probability", "prob": "probability"}
@@ -23,7 +23,7 @@ SCORES = {"logit_difference": "logit difference", "logprob": "log probability", 
 
 
 MOST_KINDS = 8
-"""Most kinds of experiment that a sentence names."""
+"""Maximum number of kinds of experiment that a sentence names."""
 
 
 def describe_experiments(frame: pl.DataFrame) -> str:
@@ -100,7 +100,7 @@ def describe_left_out(frame: pl.DataFrame) -> str:
 
 
 def select_one_pair(frame: pl.DataFrame) -> pl.DataFrame:
-    """Select the rows of one pair of prompts: of the first prompt that has states of an earlier one put in, else of the first pair."""
+    """Select the rows of one pair of prompts: that of the first prompt into which states of an earlier prompt were put, else the first pair."""
     forth = frame.filter(pl.col("from_prompt") < pl.col("prompt"))
     row = first_row(forth if forth.height else frame)
     return frame.filter(prompt=row["prompt"], from_prompt=row["from_prompt"])

@@ -26,7 +26,7 @@ def probed_layers() -> list[str]:
 
 
 def list_retrievals() -> list[str]:
-    """List the retrievals, the last first."""
+    """List the retrievals, the latest first."""
     return [str(i) for i in data.ask("knn_result").frame["retrieval"].unique().sort(descending=True)]
 
 

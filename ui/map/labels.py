@@ -10,7 +10,7 @@ FONT, LINE, GAP = 11, 16, 8
 """Sizes in px: letters of a name, height of a line, and gap between two names in one line."""
 
 LONGEST = 14
-"""Most characters of a token in a name."""
+"""Maximum characters of a token in a name."""
 
 NARROW, WIDE = frozenset(" iljtfrI.,:;'|!()[]`·-/\\"), frozenset("mwMW@%—…⟨⟩&")
 WIDTHS = {"narrow": 4.2, "wide": 11.0, "full": 12.0, "capital": 8.4, "other": 6.6}

@@ -17,7 +17,7 @@ from ui.map.labels import Area
 from ui.tray import collecting
 
 MOST_POINTS = 5_000
-"""Most points shown one by one, in a part of the map; more points are shown as cells, and so is the whole map."""
+"""Maximum number of points of an area that are shown one by one; more points are shown as cells, and so is the whole map."""
 
 TITLES = {"value": "Map of values", "resid_post": "Map of traced states"}
 
@@ -61,7 +61,7 @@ def layout_extent(layout: str) -> Area | None:
 
 
 def read_area() -> Area | None:
-    """Read the area from the address; None if it has none. Raises AtlasError if the value is no area."""
+    """Read the area from the address; None if it has none. Raises AtlasError if its value is not an area."""
     text = st.query_params.get("area", "")
     if not text:
         return None

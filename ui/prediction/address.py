@@ -10,12 +10,12 @@ from schema.errors import AtlasError
 from schema.interventions.short import intervention_from
 
 MOST_PROMPT = 600
-"""Most characters of a prompt."""
+"""Maximum characters of a prompt."""
 
 MOST_SWITCHES = 16
 
 MOST_SWITCH = 60
-"""Most characters of a switch."""
+"""Maximum characters of a switch."""
 
 
 ALL = "all"
@@ -28,7 +28,7 @@ class View:
 
     index: number of the prompt's token, counted from the end if negative. off: switches, each an address (set to 0) or a short form such as L29N44=max*1.
     token, rival: texts of the tokens in question (`for`, `against`). layer: the opened layer. head: the head whose attention row is shown. is_whole: show every
-    part of the sum by itself, and not the largest alone.
+    part of the sum by itself, and not only the largest.
     """
 
     position: int | None = None

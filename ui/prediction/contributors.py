@@ -15,7 +15,7 @@ from ui.prediction.source import Source, lacks
 from ui.prediction.waterfall import Step
 
 N_PARTS, ALL_PARTS = 20, 100_000
-"""Parts shown by themselves at first, and a number above the parts of any model."""
+"""Number of parts shown by themselves at first, and a number above that of any model's parts."""
 
 Switches = Callable[[Neuron | Head], str]
 """A neuron or head → links that switch it; '' if nothing can be switched."""
@@ -53,7 +53,7 @@ def panel(source: Source, switches: Switches) -> None:
 
 
 def choose_targets(rows: dict[str, Any], token: str | None, rival: str | None) -> tuple[str, str | None]:
-    """Choose the target of the token and that of its rival, None without one. Raises AtlasError for tokens whose logits are not stored here."""
+    """Choose the target of the token and that of its rival, None without one. Raises AtlasError for tokens whose logits are not stored at this position."""
     target = find_target(rows, token) if token is not None else "final"
     other = find_target(rows, rival) if rival is not None else None
     if other == target:

@@ -87,7 +87,7 @@ def passage(tokens: Iterable[Row], href: Href = lambda _: None) -> str:
 
 
 def shade_tokens(tokens: Iterable[Row], column: str, largest: float, number: Callable[[float], str], href: Href = lambda _: None) -> str:
-    """Write running text. A token's number in `column`, if any, follows it, and shades it in proportion to `largest`; the token asked for is framed."""
+    """Write running text. A token's number in `column`, if any, follows it and sets its shade, on a scale up to `largest`; the token asked for is framed."""
     rows, spans = list(tokens), []
     kinds = ["asked" if row["is_asked"] else "" for row in rows]
     for row, kind in zip(rows, kinds, strict=True):
@@ -124,7 +124,7 @@ def token(text: str, href: str | None = None) -> str:
 
 
 def outcome(last: Row, facts: Iterable[str]) -> str:
-    """Describe what the model predicts and how the corpus goes on, from the last row of the question prediction_trace.
+    """Describe what the model predicts and how the corpus continues, from the last row of the question prediction_trace.
 
     `facts`: where the text is from.
     """

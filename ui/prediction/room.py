@@ -11,7 +11,7 @@ from ui.prediction.address import View
 from ui.prediction.source import of_corpus
 
 N_LISTED = 500
-"""Most traced positions in the list."""
+"""Maximum number of traced positions in the list."""
 
 HEADS = ["Text", "Predicts", "Probability", "Goes on with", "Rank", "Document"]
 

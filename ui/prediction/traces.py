@@ -1,4 +1,4 @@
-"""Runs of live prompts, few at a time and bounded, and which prompts may run: a link alone starts nothing."""
+"""Runs of live prompts, few at a time and within limits, and which prompts may run: a link alone starts no run."""
 
 import os
 import threading
@@ -22,13 +22,13 @@ from ui.prediction.address import View, short_form
 from ui.snapshot import Snapshot
 
 MOST_KEPT = 4
-"""Most runs that a server keeps for its visitors."""
+"""Maximum number of runs that a server keeps for its visitors."""
 
 MOST_ANSWERS, MOST_ALLOWED = 64, 16
-"""Most answers kept of a run, and most prompts that links may run for a visitor."""
+"""Maximum number of cached answers of a run, and of prompts that links may run for a visitor."""
 
 PATIENCE = 300.0
-"""Most seconds that a visitor waits, the queue and the loading of weights included."""
+"""Maximum seconds that a visitor waits, the queue and the loading of weights included."""
 
 Progress = Callable[[dict[str, Any]], None]
 

@@ -22,7 +22,7 @@ from ui.search.ways import NO_SWEEP
 from ui.tray import collecting
 
 LONGEST = 200
-"""Most characters of a search."""
+"""Maximum characters of a search."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def parse(typed: str) -> SearchInput:
 OF_TAIL = "{n_triggers} of the {n_kept} {tail}"
 
 SHOWN, LOOKED = 8, 60
-"""Most neurons shown of a group, and most rows that they are taken from: a neuron may have one row for each tail."""
+"""Maximum number of neurons shown of a group, and of rows that they are taken from: a neuron may have one row for each tail."""
 
 
 @dataclass(frozen=True)

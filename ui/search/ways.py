@@ -49,7 +49,7 @@ NO_SWEEP = "No text has been swept yet, and only a sweep finds the triggers of k
 
 
 def search() -> None:
-    """Show the widgets of a search, all kept in the address, and its results."""
+    """Show the widgets of a search, whose values are all stored in the address, and its results."""
     by = address_widgets.ask_word("Search by", "by", [*BY, DENSITY, RANGES])
     if by == RANGES:
         show(by_ranges(), "No neuron lies within these ranges.")
@@ -126,7 +126,7 @@ def read_rows(snapshot: Snapshot, sql: str) -> pl.DataFrame:
 
 
 def of_collection(everything: Answer) -> Answer:
-    """Narrow an answer to the collection that the address names, if it names one. A widget to choose one is shown if there are any."""
+    """Narrow an answer to the collection that the address names, if it names one. A widget to choose a collection is shown if there are any."""
     names = data.collections().frame["name"].to_list()
     if not names and not st.query_params.get("collection"):
         return everything

@@ -11,7 +11,7 @@ from schema.errors import AtlasError
 from ui import data
 
 MOST_TICKED = 200
-"""Most rows that have a tick box each; of a longer list, all rows are added."""
+"""Maximum number of rows with a tick box each; of a longer list, all rows are added."""
 
 Offered = list[Member]
 

@@ -1,4 +1,4 @@
-"""The figure tray: drawings that readers put aside in this tab, in order, with captions of their own, and their files."""
+"""The figure tray: drawings that readers collect in this browser tab, in order, with their own captions, and their files."""
 
 import hashlib
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from ui import data, links
 from ui.data import Answer
 
 MOST = 50
-"""Most figures that a tray holds."""
+"""Maximum number of figures in a tray."""
 
 Made = Callable[[], tuple[str, str]]
 """Function that draws a view: SVG, and LaTeX of its own or ''."""
