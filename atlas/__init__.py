@@ -6,8 +6,8 @@ import schema
 
 if not getattr(schema, "__atlas__", False):
     raise ImportError(
-        f"the installed package 'schema' is not ours but another distribution's ({schema.__file__}): "
-        "it overwrites files of activation-atlas. Uninstall it, or install activation-atlas in an environment of its own."
+        f"the installed package 'schema' ({schema.__file__}) belongs to another distribution, which overwrites files of activation-atlas. "
+        "Uninstall that distribution, or install activation-atlas in an environment of its own."
     )
 
 from atlas.address import Head, Neuron, parse_address

@@ -31,7 +31,7 @@ def parse_address(text: str) -> Neuron | Head:
     match = re.fullmatch(r"L(\d{1,9})([NH])(\d{1,9})", str(text).strip(), re.ASCII | re.IGNORECASE)
     if match is None:
         raise AtlasError(
-            f"'{str(text)[:40]}' is no address: write L<layer>N<neuron> or L<layer>H<head>, all from 0, such as L3N17 for a neuron "
+            f"'{str(text)[:40]}' is not an address: write L<layer>N<neuron> or L<layer>H<head>, counted from 0, such as L3N17 for a neuron "
             "or L3H7 for an attention head"
         )
     kind = Neuron if match[2] in "Nn" else Head
@@ -41,12 +41,12 @@ def parse_address(text: str) -> Neuron | Head:
 def parse_neuron(text: str) -> Neuron:
     """Parse the address of a neuron, as parse_address does. Raises AtlasError for the address of a head."""
     if isinstance(found := parse_address(text), Head):
-        raise AtlasError(f"{found} is an attention head, and a neuron was asked for, such as L{found.layer}N17; `atlas show {found}` shows the head")
+        raise AtlasError(f"{found} is an attention head, but a neuron is needed here, such as L{found.layer}N17; `atlas show {found}` shows the head")
     return found
 
 
 def parse_head(text: str) -> Head:
     """Parse the address of a head, as parse_address does. Raises AtlasError for the address of a neuron."""
     if isinstance(found := parse_address(text), Neuron):
-        raise AtlasError(f"{found} is a neuron, and an attention head was asked for, such as L{found.layer}H7; `atlas show {found}` shows the neuron")
+        raise AtlasError(f"{found} is a neuron, but an attention head is needed here, such as L{found.layer}H7; `atlas show {found}` shows the neuron")
     return found

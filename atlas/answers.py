@@ -1,4 +1,4 @@
-"""Answers to questions as frames, and explanations of empty ones: the atlas lacks what an argument names, or the run that would have filled a table."""
+"""Answers to questions as frames, and explanations of empty answers: the atlas lacks what an argument names, or the run that fills a table."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ MOST_CALLS = 20
 
 
 def read_answer(con: duckdb.DuckDBPyConnection, name: str, *args: object, **kwargs: object) -> pl.DataFrame:
-    """Ask a question by name. Raises AtlasError for an unknown question, for wrong arguments, and for arguments that this atlas does not have."""
+    """Ask a question by name. Raises AtlasError for an unknown question, for wrong arguments, or for arguments that name something this atlas does not have."""
     q = question(name)
     arguments = bind(q, args, kwargs)
     check_arguments(con, arguments, q.sql)
@@ -38,8 +38,8 @@ def explain_no_rows(con: duckdb.DuckDBPyConnection, path: Path, q: Question) -> 
     if later := unknown_tables(con, q.sql):
         table, run = next(iter(later.items()))
         how = ingest_command(con, path, run)
-        return f"because the {run} run of this atlas brought nothing for {table}, and may be older than that: `{how}`"
-    return next((f"because this atlas has no {kind.name} that it counts ({other_command(kind, q)})" for kind in kinds() if kind.name == q.catalog), "")
+        return f"because the {run} run of this atlas did not fill table {table}, which may be newer than the run: `{how}`"
+    return next((f"because this atlas has no {kind.name} that the question reads ({other_command(kind, q)})" for kind in kinds() if kind.name == q.catalog), "")
 
 
 def other_command(kind: Companion, q: Question) -> str:
@@ -50,7 +50,7 @@ def other_command(kind: Companion, q: Question) -> str:
 def explain_empty_statement(con: duckdb.DuckDBPyConnection, path: Path, sql: str) -> str:
     """Explain why a typed statement has no rows if the reason is an argument of its questions or a missing run; return '' for any other reason.
 
-    A statement reads questions as tables, which cannot refuse their arguments.
+    A statement calls questions as table functions, which return no rows for an unknown argument instead of raising an error.
     """
     for name, args, kwargs in islice(calls(con, sql), MOST_CALLS):
         q = question(name)
@@ -61,7 +61,7 @@ def explain_empty_statement(con: duckdb.DuckDBPyConnection, path: Path, sql: str
     read = relations_of_statement(con, sql) or set()
     # as a question's own SQL names them
     if run := missing_run(con, " ".join(f"FROM {name}" for name in sorted(read))):
-        return f"it reads what the pass {run} fills, of which this atlas has no run: `{ingest_command(con, path, run)}`"
+        return f"it reads a table that the pass {run} fills, and this atlas has no {run} run: `{ingest_command(con, path, run)}`"
     return ""
 
 
@@ -70,7 +70,7 @@ Call = tuple[str, tuple[object, ...], dict[str, object]]
 
 
 def calls(con: duckdb.DuckDBPyConnection, sql: str) -> Iterator[Call]:
-    """Yield the calls of questions in a typed statement whose arguments are all constants; other arguments depend on the statement's rows."""
+    """Yield those calls of questions in a typed statement that have only constant arguments; other arguments depend on the statement's rows."""
     try:
         parsed = json.loads(fetch_rows(con, "SELECT json_serialize_sql(?, skip_default := true)", [sql])[0][0])
     except RecursionError:

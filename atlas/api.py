@@ -42,7 +42,7 @@ class Atlas:
         self.con = open_with_beside(self.path, memory=memory)
 
     def ask(self, name: str, *args: object, **kwargs: object) -> pl.DataFrame:
-        """Ask a question by name; arguments are in the order of its parameters, or by name.
+        """Ask a question by name; its arguments are given in the order of its parameters, or by name.
 
         Returns a polars frame with the question's columns and grain (what one row stands for): `help(a.NAME)` lists both, with units.
         Raises AtlasError for an unknown question (with the nearest names), wrong arguments, or a layer, neuron, position, corpus or token
@@ -55,14 +55,13 @@ class Atlas:
     ) -> pl.DataFrame:
         """Run one SELECT over tables, views and questions; `parameters` fill `?` (a list) or `$name` (a dict).
 
-        own_process: for a statement of somebody you do not know. The statement may use the same things, but takes no parameters; limits of time and
-        memory hold because the process that runs it is killed.
-        Returns a polars frame of at most `max_rows` rows. Warns if there are more rows, and if there are none and the reason is known. Units are those of
-        `schema()`.
+        own_process: run the statement, for example a stranger's, in a separate process. It may read the same tables, but takes no parameters. The
+        process ends at its limits of time and memory.
+        Returns a polars frame of at most `max_rows` rows. Warns if there are more, and if there are none and the reason is known. `schema()` gives the units.
         Raises QueryRefused for anything but one SELECT over this atlas, QueryTimeout after `timeout` seconds, AtlasError for wrong SQL.
         """
         if own_process and parameters:
-            raise AtlasError("a statement in a process of its own takes no parameters: write the values into it")
+            raise AtlasError("a statement with own_process=True takes no parameters: write the values into the statement")
         with add_hints(query):
             if own_process:
                 result = sandbox.run(self.path, query, max_rows=max_rows, timeout=timeout)
@@ -102,8 +101,8 @@ class Atlas:
     def collect(self, name: str, members: "pl.DataFrame | Iterable[str]", *, by: str, note: str = "") -> int:
         """Add to a collection beside the atlas: `a.collect("money", a.neurons_promoting("money"), by="ada")`, or addresses such as ["L3N17", "L3H7"].
 
-        Creates the collection, with the note, if it does not exist. If `members` is a frame, each row adds its neuron, else its head, position or token.
-        Returns how many members were not in the collection before. Open the atlas again to read them: the open one stays as it was.
+        Creates the collection, with the note, if it does not exist. Each row of a frame adds its neuron, or else its head, position or token.
+        Returns the number of members that are new in the collection. Open the atlas again to read them: an open atlas does not show them.
         Raises AtlasError for members that this atlas does not have.
         """
         from atlas.beside.collections import keeping  # with Arrow, which an atlas is opened without
@@ -113,7 +112,7 @@ class Atlas:
         return keeping.add(self.con, self.path, name, found, by=by, note=note)[0]
 
     def live(self) -> "Live":
-        """Open the atlas's own model for prompts: `a.live().trace("The city council met")`. The first prompt starts its process."""
+        """Open the atlas's own model for prompts: `a.live().trace("The city council met")`. The first prompt starts the model's process."""
         from atlas.live import Live  # with Arrow, which an atlas is opened without
 
         return Live(self.con, self.path)

@@ -22,7 +22,7 @@ def signature(q: Question) -> inspect.Signature:
 
 
 MOST_BITS = 127
-"""Maximum bits of a whole number: those of DuckDB's widest integer."""
+"""Maximum bits of a whole number without its sign: as many as DuckDB's widest integer has."""
 
 
 def bind(q: Question, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
@@ -48,7 +48,7 @@ def convert_value(q: Question, p: Parameter, value: object) -> object:
         raise AtlasError(f"{q.signature}: {p.name} must be {meaning}, not {value!r}") from error
     except OverflowError as error:
         # Python refuses to write thousands of digits, a message's too
-        raise AtlasError(f"{q.signature}: {p.name} must be {meaning}, and this one has more than {MOST_BITS} bits") from error
+        raise AtlasError(f"{q.signature}: {p.name} must be {meaning} of at most {MOST_BITS} bits, and the given number has more") from error
 
 
 def to_integer(value: object) -> int:

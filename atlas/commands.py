@@ -1,4 +1,4 @@
-"""Commands that run as they are printed: they are completed with the atlas's own model, sources of text and settings."""
+"""Printed commands, completed with the atlas's own model, sources of text and settings, so that they run as they are."""
 
 import re
 import shlex
@@ -57,7 +57,7 @@ LIMIT 1
 """
 
 MODELS = "SELECT m.name, r.settings FROM model AS m LEFT JOIN run AS r ON true ORDER BY r.run_id DESC LIMIT 1"
-"""The model's name, and the settings of the last run, by which `atlas ingest` knows the model."""
+"""Query for the model's name and the settings of the last run; if these name the model, `atlas ingest` needs no --model."""
 
 LABELLED = "SELECT 1 FROM word AS w WHERE w.source <> 'white space' AND ($corpus IS NULL OR w.corpus_id = $corpus) LIMIT 1"
 
@@ -65,9 +65,9 @@ TRACES = "SELECT r.settings FROM run AS r WHERE r.kind = 'trace' AND ($corpus IS
 
 
 def complete(con: duckdb.DuckDBPyConnection, command: str, corpus_id: object = None) -> str:
-    """Replace `--model …` and `--corpus …` in a command by the atlas's own model and text, and the number of positions to trace by that of its traces.
+    """Replace the placeholders in a command by the atlas's own model and text, and the number after --trace by that of its largest trace.
 
-    corpus_id: the text; None for the first one.
+    corpus_id: the corpus whose text is meant; None for the first corpus.
     """
     filled = dict(EXAMPLES)
     for name, settings in fetch_rows(con, MODELS):
@@ -95,7 +95,7 @@ def complete(con: duckdb.DuckDBPyConnection, command: str, corpus_id: object = N
 
 
 def ingest_command(con: duckdb.DuckDBPyConnection, path: Path, pass_name: str, corpus_id: object = None) -> str:
-    """Write the complete command that adds a run of a pass to the atlas at `path`, or to another atlas if its own model cannot have one."""
+    """Write the complete command that adds a run of a pass to the atlas at `path`; if the atlas's model cannot have such a run, one that makes a new atlas."""
     if pass_name in ELSEWHERE and any(d_ffn for (d_ffn,) in fetch_rows(con, "SELECT m.d_ffn FROM model AS m")):
         return ELSEWHERE[pass_name]
     return complete(con, command(pass_name, shlex.quote(str(path))), corpus_id)
@@ -104,7 +104,7 @@ def ingest_command(con: duckdb.DuckDBPyConnection, path: Path, pass_name: str, c
 def is_safe_to_paste(options: object) -> bool:
     """Tell whether options are printable text of at most LONGEST characters.
 
-    A stranger may have named the model and the text of an atlas, and a terminal takes some characters for commands of its own.
+    A stranger may have named the model and the text of an atlas, and a terminal obeys some control characters.
     """
     return isinstance(options, str) and options.isprintable() and len(options) <= LONGEST
 

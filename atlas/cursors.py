@@ -1,6 +1,6 @@
 """Cursors, one for each statement; DuckDB's errors as AtlasError; and the columns of an answer that are read as text.
 
-The process that runs typed SQL imports this module, and has no room for polars.
+The process that runs typed SQL imports this module. It has too little memory for polars, which is therefore not imported here.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 TEXT_TYPES = {"bit", "bignum", "geometry", "time with time zone", "uhugeint"}
-"""Types whose values Arrow would carry as internals or truncate: their columns are read as text that DuckDB writes."""
+"""DuckDB types whose values Arrow would truncate or hand over in DuckDB's internal form: their columns are read as text that DuckDB writes."""
 
 NESTED = ("list", "array", "struct", "map", "union")
 
@@ -29,21 +29,21 @@ def text_columns(description: Sequence[tuple]) -> list[str]:
 
 
 def holds_text_type(kind: object) -> bool:
-    """Tell whether a DuckDB type is one of TEXT_TYPES, or one that no Python dictionary can represent, or has such a type within."""
+    """Tell whether a DuckDB type is one of TEXT_TYPES, cannot be represented by a Python dictionary, or contains such a type."""
     name = getattr(kind, "id", None)
     within = kind.children if name in NESTED else ()  # type: ignore[attr-defined]
     return name in TEXT_TYPES or is_no_dictionary(name, within) or any(holds_text_type(part) for _, part in within)
 
 
 def is_no_dictionary(name: str | None, within: Sequence[tuple]) -> bool:
-    """Tell whether a structure has two fields of one name (those of `row(1, 2)` have none), or a map has keys that are lists or structures."""
+    """Tell whether a structure has two fields of one name (those of `row(1, 2)` are unnamed), or a map has keys that are lists or structures."""
     if name == "map":
         return any(part == "key" and key.id in NESTED for part, key in within)
     return name == "struct" and len({part for part, _ in within}) < len(within)
 
 
 def cast_to_text(sql: str, columns: Sequence[str]) -> str:
-    """Rewrite a SELECT so that these columns come as text."""
+    """Rewrite a SELECT so that it returns these columns as text."""
     names = ['"' + name.replace('"', '""') + '"' for name in columns]
     # the line break ends a trailing comment
     return f"SELECT * REPLACE ({', '.join(f'{name}::VARCHAR AS {name}' for name in names)}) FROM (\n{sql}\n)"
@@ -55,13 +55,13 @@ NO_TEXT = ("Unable to cast Python instance of type <class 'str'>", "cannot encod
 """Messages of the Python bindings of DuckDB 1 and of DuckDB 2 for a text that UTF-8 cannot encode."""
 
 BATCH = 1 << 14
-"""Rows that DuckDB hands over at once. It first takes memory for this many rows of each column: with its default, a million, too much for wide answers."""
+"""Rows that DuckDB returns in one batch. It allocates a full batch of each column first, and its default, a million rows, takes too much for wide answers."""
 
 Parameters = Mapping[str, object] | Sequence[object] | None
 
 
 RAISED, OURS = "Invalid Input Error: ", "this is a question of one text"
-"""Prefix of an error that a question raises by error(), and the beginning of that of one_corpus.sql, which is passed on without the prefix."""
+"""Prefix of DuckDB for an error that a question raises by error(), and the beginning of the error of one_corpus.sql, which is shown without that prefix."""
 
 
 @contextmanager
@@ -95,12 +95,12 @@ def arrow_table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Paramet
     try:
         return found.to_arrow_table(BATCH), found.description
     except ValueError as error:
-        raise AtlasError(f"the answer's lists or structures are too many within each other for Arrow; take them apart in the query ({error})") from error
+        raise AtlasError(f"the answer's lists or structures are nested too deeply for Arrow; unnest them in the query ({error})") from error
 
 
 @contextmanager
 def translate_duckdb_errors() -> Iterator[None]:
-    """Translate DuckDB's errors within the block into AtlasError and its kinds, with messages of our own."""
+    """Translate DuckDB's errors within the block into AtlasError or one of its subclasses, with messages of our own."""
     try:
         yield
     except duckdb.ConnectionException as error:
@@ -108,17 +108,17 @@ def translate_duckdb_errors() -> Iterator[None]:
     except duckdb.PermissionException as error:
         raise QueryRefused(f"refused: a question reads this atlas and nothing else ({first_line(error)})") from error
     except duckdb.OutOfMemoryException as error:
-        raise AtlasError(f"this needs more memory than it may take: ask for fewer rows or columns ({first_line(error)})") from error
+        raise AtlasError(f"the statement needs more memory than its limit: ask for fewer rows or columns ({first_line(error)})") from error
     except BROKEN as error:
-        raise AtlasError(f"DuckDB cannot go on, as where a file is damaged: {describe_damage(error)}. `atlas verify` says whether one is") from error
+        raise AtlasError(f"DuckDB failed, perhaps because a file is damaged: {describe_damage(error)}. `atlas verify` tells whether one is") from error
     except duckdb.IOException as error:
         said = " ".join(str(error).split())
         if "HTTP" in said:
             raise Unreachable(f"the storage of this lake does not answer: {said}") from error
-        raise AtlasError(f"DuckDB: {said}" + ("; `atlas verify` reads all of it" if describe_damage(error) else "")) from error
+        raise AtlasError(f"DuckDB: {said}" + ("; `atlas verify` checks the whole atlas" if describe_damage(error) else "")) from error
     except (duckdb.Error, RuntimeError) as error:
         if any(said in str(error) for said in NO_TEXT):
-            raise AtlasError("a text among the parameters is no UTF-8: it has half a surrogate pair") from error
+            raise AtlasError("a text among the parameters cannot be encoded in UTF-8: it has half a surrogate pair") from error
         if isinstance(error, duckdb.Error):
             said = str(error).strip()
             raise AtlasError(said.removeprefix(RAISED) if said.startswith(RAISED + OURS) else f"DuckDB: {said}") from error

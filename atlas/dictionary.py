@@ -1,4 +1,4 @@
-"""The data dictionary: type and meaning of every table, view and column, also of the files beside an atlas; from an open atlas or from the metadata alone."""
+"""The data dictionary: type and meaning of every table, view and column, in the files beside an atlas too; from an open atlas or from the metadata alone."""
 
 import duckdb
 import polars as pl

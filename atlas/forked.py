@@ -1,4 +1,4 @@
-"""Refusal of an atlas to a process forked after one was opened: the threads of DuckDB and polars stay in the parent, and a wait for them never ends."""
+"""Refusal of an atlas in a process that was forked after one was opened: DuckDB's and polars' threads stay in the parent, and the fork would wait forever."""
 
 import os
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ def refuse_forked() -> None:
     """Raise AtlasError in a process that was forked from one that had opened an atlas."""
     if PROCESS.is_forked:
         raise AtlasError(
-            "this process was forked from one that had opened an atlas, and the threads that would answer stayed there. Start processes by spawn: "
+            "this process was forked from one that had opened an atlas, and the threads that would answer stayed in that process. Start processes by spawn: "
             "multiprocessing.get_context('spawn'), DataLoader(multiprocessing_context='spawn'); joblib does so by itself. Or fork before the first "
             "atlas is opened, as gunicorn does without --preload. Then open the atlas in each process"
         )

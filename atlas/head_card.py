@@ -49,7 +49,7 @@ class HeadCard:
 
 
 def read_head_card(con: duckdb.DuckDBPyConnection, path: Path, layer: int, head: int) -> HeadCard:
-    """Ask the questions that make up a card; layer and head count from 0. path: the atlas's path, for the commands that fill what is missing."""
+    """Ask the questions that make up a card; layer and head count from 0. path: path of the atlas, for the commands that run missing passes."""
     missing: dict[str, str] = {}
 
     def ask(name: str, **arguments: object) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""Descriptions of the rows that an open atlas leaves out of the files beside it, and of the files that it does not see at all."""
+"""Descriptions of the rows in files beside an atlas that the open atlas does not show, and of the files that it does not read at all."""
 
 import os
 import shlex
@@ -15,13 +15,13 @@ from schema.release import stored_tables
 
 
 def describe_left_out(con: duckdb.DuckDBPyConnection, catalog: str) -> str:
-    """Describe the rows left out of the file attached as `catalog` (schema/open/others.py); '' if there are none, and for the atlas itself."""
+    """Describe the rows of the file attached as `catalog` that are not shown (schema/open/others.py); '' if there are none, or for the atlas itself."""
     with own_cursor(con) as cursor:
         if (catalog, LEFT_OUT) not in stored_tables(cursor):
             return ""
     rows = fetch_rows(con, f"SELECT l.reason, l.n FROM {catalog}.{LEFT_OUT} AS l ORDER BY l.reason")
     counts = " and ".join(f"{n:,} of another {reason}" for reason, n in rows)
-    return f"{catalog}: {counts} than this atlas's, left out here and kept in their file"
+    return f"{catalog}: {counts} than this atlas's, not shown here, but kept in the file"
 
 
 def list_left_out(con: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
@@ -30,15 +30,15 @@ def list_left_out(con: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
 
 
 def shut_files(path: Path) -> list[str]:
-    """List files beside the atlas that belong to another user and that this user may not read, each with the command to ask its owner for."""
+    """List files beside the atlas that belong to another user and that this user may not read, each with the command that its owner should run."""
     files = (kind.file(path) for kind in kinds())
-    said = "{} is left out, for it cannot be read by you: ask {} for `chmod --reference={} {}`"
+    said = "{} is not shown, because you may not read it: ask {} to run `chmod --reference={} {}`"
     shut = [file for file in files if file.exists() and not is_readable(file)]
     return [visible_line(said.format(file.name, owner(file), shlex.quote(path.name), shlex.quote(file.name))) for file in shut]
 
 
 def orphaned_files(path: Path) -> list[str]:
-    """List files in the folder that belong to no atlas there and are of a kind that this atlas has no file of: the atlas may have been renamed without them."""
+    """List files in the folder that belong to no atlas there, of kinds of which this atlas has no file: the atlas may have been renamed without them."""
     found = []
     for kind in kinds():
         own, end = kind.path(path), f".{kind.name}.duckdb"
@@ -48,5 +48,5 @@ def orphaned_files(path: Path) -> list[str]:
             atlas = str(file).removesuffix(end)
             if not os.path.lexists(f"{atlas}.duckdb") and not os.path.lexists(f"{atlas}.lake"):
                 move = f"`mv {shlex.quote(file.name)} {shlex.quote(own.name)}`"
-                found.append(visible_line(f"{file.name} belongs to no atlas here: if this one had that name, {move} brings it along"))
+                found.append(visible_line(f"{file.name} belongs to no atlas in this folder: if this atlas had that name, {move} renames the file to match"))
     return found

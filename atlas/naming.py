@@ -1,14 +1,14 @@
-"""Names allowed for collections, and for people who say something about an atlas."""
+"""Rules for the names of collections, and of people who annotate or collect."""
 
 import unicodedata
 
 from schema.errors import AtlasError
 
 LONGEST_NAME = 60
-"""Most characters of a name."""
+"""Maximum characters of a name."""
 
 SIGNS = {"collection": " .,:+()_-", "person": " .,:+()_-'’@"}
-"""Kind of name → characters that it may have beside letters, their marks and digits."""
+"""Kind of name → characters that are allowed besides letters, their marks and digits."""
 
 
 def normalise_name(name: str, of: str = "collection") -> str:

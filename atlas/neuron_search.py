@@ -27,7 +27,7 @@ COLUMNS = {**number_columns(NEURON), **ACTIVE_SHARE, **{name: meaning for name, 
 
 EXPRESSIONS: dict[str, ColumnElement] = {name: N.c[name] if name in NEURON.c else S.c[name] for name in COLUMNS if name != "active_share"}
 EXPRESSIONS["active_share"] = (S.c.n_active / S.c.n_positions).label("active_share")
-"""Column → its SQL expression. Layer and neuron are those of table neuron: without a sweep there are no statistics."""
+"""Column → its SQL expression. Layer and neuron are read from table neuron, because neuron_statistics is empty without a sweep."""
 
 Range = tuple[float | None, float | None]
 """Smallest and largest value, both included; None for no bound."""
@@ -76,7 +76,7 @@ def conditions(name: str, low: float | None, high: float | None) -> list[ColumnE
     if not all(map(isfinite, given)):
         raise AtlasError(f"{name} from {low} to {high}: a bound is a finite number, or None for no bound")
     if given != sorted(given):
-        raise AtlasError(f"{name} from {low:g} to {high:g}: nothing lies there; the smaller number comes first")
+        raise AtlasError(f"{name} from {low:g} to {high:g}: this range is empty; give the smaller number first")
     column = EXPRESSIONS[name]
     return [*([column >= cast_bound(column, low)] if low is not None else []), *([column <= cast_bound(column, high)] if high is not None else [])]
 
@@ -89,4 +89,4 @@ def cast_bound(column: ColumnElement, end: float) -> ColumnElement | float:
 def check_column(name: str) -> None:
     if name not in COLUMNS:
         near = get_close_matches(name, COLUMNS, n=3, cutoff=0.4)
-        raise AtlasError(f"neurons have no number '{name}'; " + (f"did you mean {', '.join(near)}?" if near else f"they have {', '.join(COLUMNS)}"))
+        raise AtlasError(f"neurons have no number named '{name}'; " + (f"did you mean {', '.join(near)}?" if near else f"the names are {', '.join(COLUMNS)}"))

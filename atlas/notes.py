@@ -20,11 +20,11 @@ def note_small_counts(q: Question, frame: pl.DataFrame) -> str:
     if q.n not in frame.columns:
         return ""
     n_rows = int(frame[q.n].is_between(1, FEW - 1).sum())
-    return f"{q.n} is under {FEW} in {n_rows:,} of {frame.height:,} rows: what they average over is little." if n_rows else ""
+    return f"{q.n} is under {FEW} in {n_rows:,} of {frame.height:,} rows: these rows average over few cases." if n_rows else ""
 
 
 def shortfall(q: Question, frame: pl.DataFrame, arguments: Mapping[str, object]) -> str:
-    """Note that an atlas holds fewer rows than the n requested; '' if it holds as many, or if n is the question's default."""
+    """Note that an atlas holds fewer rows than the n requested; '' if it holds n rows, or if n is the question's default."""
     parameter = next((p for p in q.parameters if p.name == "n"), None)
     asked = arguments.get("n")
     if parameter is None or not isinstance(asked, int) or asked == parameter.default_value or frame.is_empty():
@@ -32,4 +32,4 @@ def shortfall(q: Question, frame: pl.DataFrame, arguments: Mapping[str, object])
     found = int(frame["rank"].max()) if "rank" in frame.columns else frame.height  # type: ignore[arg-type]
     if found >= asked or not any(word in parameter.meaning for word in ("kept", "holds")) or "candidates" in frame.columns:
         return ""
-    return f"{found} of the {asked} asked for: n is {parameter.meaning}."
+    return f"{found} of the {asked} requested: n is {parameter.meaning}."

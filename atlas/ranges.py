@@ -40,10 +40,10 @@ WORDS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "input_token": {"elimination": ("yes", "no")},
     "worst": {"scored_query": ("no", "yes")},
 }
-"""Words that an argument may be: name of the argument → view, or table of a file beside an atlas → values of its column."""
+"""Words allowed for an argument: name of the argument → view, or table of a file beside an atlas, that a question reads → the words."""
 
 LARGEST = 2**63 - 1
-"""Largest number that DuckDB takes as a number of rows or an identifier."""
+"""Largest number that DuckDB accepts as a number of rows or an identifier."""
 
 
 def check_arguments(con: duckdb.DuckDBPyConnection, arguments: Mapping[str, object], sql: str = "") -> None:
@@ -54,7 +54,7 @@ def check_arguments(con: duckdb.DuckDBPyConnection, arguments: Mapping[str, obje
             raise AtlasError(f"no {name} {value!r}; they are {', '.join(words)}")
     for name, (meaning, least) in LEAST.items():
         if name in given and given[name] < least:  # type: ignore[operator]
-            raise AtlasError(f"{name} is how many {meaning}, at least {least}, not {given[name]}")
+            raise AtlasError(f"{name} is the number of {meaning}, and must be at least {least}, not {given[name]}")
     for name, value in given.items():
         if isinstance(value, float) and isnan(value):
             raise AtlasError(f"{name} is a number, not NaN")
@@ -70,7 +70,7 @@ def check_arguments(con: duckdb.DuckDBPyConnection, arguments: Mapping[str, obje
 
 
 def words_of(name: str, sql: str) -> list[str]:
-    """List the words that an argument may be: values of its columns in the tables that a question reads, or in all tables if it reads none of these."""
+    """List the words allowed for an argument: those of the tables that the question reads, or those of all tables if the question reads none of them."""
     of_tables: Mapping[str, Sequence[str]] = {**facts().words.get(name, {}), **WORDS.get(name, {})}
     read = relations(sql) & of_tables.keys() if len(of_tables) > 1 else set()
     return list(dict.fromkeys(word for table, words in of_tables.items() if table in read or not read for word in words))
@@ -84,7 +84,7 @@ def check_state_layer(con: duckdb.DuckDBPyConnection, layer: object) -> None:
     """Raise AtlasError for a layer without mean states, which are stored for some layers only."""
     layers = [kept for (kept,) in fetch_rows(con, "SELECT DISTINCT layer FROM token_state ORDER BY layer")]
     if layers and layer not in layers:
-        raise AtlasError(f"no mean states of layer {layer}; they are kept of layers {', '.join(map(str, layers))}")
+        raise AtlasError(f"no mean states of layer {layer} are stored; they are stored for layers {', '.join(map(str, layers))}")
 
 
 def check_neuron(con: duckdb.DuckDBPyConnection, neuron: object) -> None:
@@ -112,7 +112,7 @@ def check_traced(con: duckdb.DuckDBPyConnection, position_id: object) -> None:
     nearest = fetch_rows(con, f"SELECT position_id FROM trace ORDER BY abs(position_id - {literal(position_id)}), position_id LIMIT 3")
     if not nearest:
         raise AtlasError("this atlas has no traced positions; an ingest with --trace 300 makes some")
-    raise AtlasError(f"position {position_id} is not traced; the nearest that are: {', '.join(str(p) for (p,) in nearest)} (table trace has all)")
+    raise AtlasError(f"position {position_id} is not traced; the nearest traced positions are {', '.join(str(p) for (p,) in nearest)} (table trace lists all)")
 
 
 def select_traced(con: duckdb.DuckDBPyConnection, position_ids: Sequence[int]) -> set[int]:
@@ -126,7 +126,7 @@ def check_positions(con: duckdb.DuckDBPyConnection, position_ids: object) -> Non
     missing = f"SELECT u.id FROM (SELECT unnest({literal(position_ids)}::BIGINT[]) AS id) AS u ANTI JOIN position AS p ON u.id = p.position_id ORDER BY u.id"
     unknown = [i for (i,) in fetch_rows(con, missing)]
     if unknown:
-        raise AtlasError(f"no position {', '.join(str(i) for i in unknown[:5])}; table position has those that exist")
+        raise AtlasError(f"no position {', '.join(str(i) for i in unknown[:5])}; table position lists those that exist")
 
 
 def check_position(con: duckdb.DuckDBPyConnection, position_id: object) -> None:
@@ -147,7 +147,7 @@ def check_token(con: duckdb.DuckDBPyConnection, token: object) -> None:
     texts = [t for (t,) in fetch_rows(con, f"SELECT DISTINCT trim(text) FROM token WHERE ltrim(text) LIKE {argument(start)} LIMIT 5000")]
     near = get_close_matches(str(token), texts, n=3)
     hint = f"; near it: {', '.join(repr(t) for t in near)}" if near else ""
-    raise AtlasError(f"no token {token!r} in the vocabulary, with or without a leading space{hint}. Longer words are several tokens; ␣ is shown for a space.")
+    raise AtlasError(f"no token {token!r} in the vocabulary, with or without a leading space{hint}. A longer word is several tokens; a space is shown as ␣.")
 
 
 def check_annotator(con: duckdb.DuckDBPyConnection, annotator: object) -> None:
@@ -163,7 +163,7 @@ def check_collection(con: duckdb.DuckDBPyConnection, collection: object) -> None
 
 
 def check_retrieval(con: duckdb.DuckDBPyConnection, retrieval: object) -> None:
-    """Raise AtlasError unless there is such a retrieval, of this model and over keys that this atlas has."""
+    """Raise AtlasError unless the retrieval exists, and is of this model and of keys that this atlas has."""
     ids = [i for (i,) in fetch_rows(con, "SELECT retrieval_id FROM retrievals.retrieval ORDER BY retrieval_id")]
     if retrieval not in ids:
         others = describe_left_out(con, "retrievals")
@@ -171,7 +171,7 @@ def check_retrieval(con: duckdb.DuckDBPyConnection, retrieval: object) -> None:
 
 
 def check_experiment(con: duckdb.DuckDBPyConnection, given: Mapping[str, object]) -> None:
-    """Raise AtlasError unless there is such an experiment, with the arm and the prompt that are given."""
+    """Raise AtlasError unless the experiment exists, and has the arm and the prompt that are given."""
     asked = given["experiment"]
     titles = dict(fetch_rows(con, "SELECT experiment_id, title FROM experiments.experiment ORDER BY experiment_id"))
     if asked not in titles:
@@ -180,7 +180,7 @@ def check_experiment(con: duckdb.DuckDBPyConnection, given: Mapping[str, object]
     for name, text in (("arm", "name"), ("prompt", "text")):
         sql = f"SELECT {name}_id, {text} FROM experiments.{name} WHERE experiment_id = {literal(asked)} ORDER BY {name}_id"
         if name in given and given[name] not in (found := dict(fetch_rows(con, sql))):
-            raise AtlasError(f"no {name} {given[name]} in experiment {asked}; they are {list_by_number(found) or 'none'}")
+            raise AtlasError(f"no {name} {given[name]} in experiment {asked}; its {name}s are {list_by_number(found) or 'none'}")
 
 
 def list_by_number(found: Mapping[int, str]) -> str:
@@ -191,7 +191,7 @@ def list_by_number(found: Mapping[int, str]) -> str:
 
 
 def missing_run(con: duckdb.DuckDBPyConnection, sql: str) -> str | None:
-    """Name the first pass that fills a table which a question reads, directly or through another question, and that this atlas has no run of."""
+    """Name the first pass without a run in this atlas that fills a table which a question reads, directly or through another one; None if there is none."""
     done = passes_of(kind for (kind,) in fetch_rows(con, "SELECT DISTINCT kind FROM run"))
     return next((name for name in filling_passes(sql).values() if name not in done), None)
 
@@ -203,7 +203,7 @@ def filling_passes(sql: str) -> dict[str, str]:
 
 
 def unknown_tables(con: duckdb.DuckDBPyConnection, sql: str) -> dict[str, str]:
-    """Map each table that a question reads and no shard of this atlas counts to the pass that fills it: the runs are older than the table."""
+    """Map each table that a question reads, and whose rows no shard of this atlas counts, to the pass that fills it: the runs are older than the table."""
     counted = {table for (table,) in fetch_rows(con, "SELECT DISTINCT unnest(json_keys(s.n_rows)) FROM shard AS s")}
     return {table: name for table, name in filling_passes(sql).items() if table not in counted}
 

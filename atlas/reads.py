@@ -52,7 +52,7 @@ def relation_names(sql: str) -> set[str]:
 
 
 def in_database(database: str, name: str) -> str:
-    """Put the database before a name if it is that of a file beside the atlas and the atlas has a table of the same name, as with experiments.attribution."""
+    """Put `database` before a table's name if it is a database beside the atlas and the atlas has a table of that name too, as with experiments.attribution."""
     return f"{database}.{name}" if name in facts().filled_by and database in {kind.name for kind in kinds()} else name
 
 

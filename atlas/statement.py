@@ -14,7 +14,7 @@ def statement(q: Question, arguments: Mapping[str, object]) -> str:
 
 
 def argument(value: object) -> str:
-    """Write a value as SQL. A NUL in a text, a token of byte-level vocabularies, becomes chr(0): DuckDB reads a statement only up to the first NUL."""
+    """Write a value as SQL. A NUL, which is a token in byte-level vocabularies, becomes chr(0), since DuckDB reads a statement only up to the first NUL."""
     if isinstance(value, str) and "\0" in value:
         return f"({literal(value)})".replace("\0", "' || chr(0) || '")
     return literal(value)

@@ -20,10 +20,10 @@ ORDER BY d.corpus_id
 """Documents of each corpus that are pieces of a text file: ingest names the pieces of a file that is too long for one document FILE#0, FILE#1, …"""
 
 LONGEST = 100
-"""Most characters quoted of a source that is not settings."""
+"""Maximum characters that are quoted of a corpus's source that is not JSON settings."""
 
 MOST_SAID = 10
-"""Most corpora that get a note of being the same text as another."""
+"""Maximum number of corpora with a note that they are the same text as another corpus."""
 
 
 def work_folder(path: Path) -> Path:
@@ -35,7 +35,7 @@ def describe_unfinished_ingest(path: Path) -> str | None:
     """Describe an unfinished ingest into the atlas at `path`, which need not exist yet; None if there is none."""
     if not work_folder(path).is_dir():
         return None
-    return f"an ingest is running or was interrupted ({work_folder(path)}): the command that made it goes on where it stopped"
+    return f"an ingest is running or was interrupted ({work_folder(path)}): run its command again to continue it"
 
 
 def notes(con: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
@@ -54,14 +54,14 @@ def describe_duplicate_corpora(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
         if first != corpus_id:
             said += 1
             if said > MOST_SAID:
-                yield "further corpora are texts that others are, cut in other ways"
+                yield "further corpora have the same text as others, cut in other ways"
                 return
             differs = visible_line(", ".join(f"{key} {a.get(key)} and {b.get(key)}" for key in sorted(a | b) if a.get(key) != b.get(key)))
-            yield f"corpora {first} and {corpus_id} are {visible_line(name)}, cut in two ways ({differs}): questions take both unless they are given one"
+            yield f"corpora {first} and {corpus_id} are {visible_line(name)}, cut in two ways ({differs}): questions read both unless one of them is given"
 
 
 def settings_of(source: object) -> dict[str, object]:
-    """Read the settings by which a corpus was cut; if a file has anything else there, return its beginning as `source`."""
+    """Read the settings by which a corpus was cut from their JSON; return the beginning of any other text as `source`."""
     try:
         found = json.loads(str(source))
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Widgets whose values are kept in the address. A value there that a widget cannot take raises an error: alone, the widget would fall back to its default."""
+"""Widgets whose values are stored in the page's address. A value in the address that a widget cannot take raises an error, and no default replaces it."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,13 @@ def ask_whole_number(label: str, key: str, **options: Any) -> int | None:
     asked = st.query_params.get(key, "")
     # first: a widget of whole numbers cannot take what overflows, such as 1e400
     if asked and not re.fullmatch(r"-?[0-9]{1,15}", asked):
-        raise AtlasError(f"the address asks for {key} {asked[:40]}, which is no whole number")
+        raise AtlasError(f"the address asks for {key} {asked[:40]}, which is not a whole number")
     value: int | None = st.number_input(label, step=1, key=key, bind="query-params", **options)
     return value
 
 
 def ask_corpus(*, of_one_text: bool = False) -> int | None:
-    """Ask for a corpus_id, None for all; if there is only one corpus, only if the address names one. `of_one_text`: start with the first corpus."""
+    """Ask for a corpus_id, None for all. A single corpus is asked for only if the address names one. `of_one_text`: start with the first corpus."""
     corpora = data.status().corpora["corpus_id"]
     if len(corpora) < 2 and "corpus" not in st.query_params:
         return None
@@ -31,7 +31,7 @@ def ask_corpus(*, of_one_text: bool = False) -> int | None:
 
 
 def ask_word(label: str, key: str, words: Sequence[str], default: str | None = None, **options: Any) -> str:
-    """Ask for one of a few words, the first by default. Raises AtlasError if the address has another under `key`."""
+    """Ask for one of a few words, the first by default. Raises AtlasError if the address has another word under `key`."""
     asked = st.query_params.get(key, "")
     value = st.segmented_control(label, words, default=default or words[0], key=key, bind="query-params", required=True, **options)
     if asked and asked not in words:
@@ -58,7 +58,7 @@ def ask_toggle(label: str, key: str, value: bool) -> bool:
 
 
 def ask_option(label: str, key: str, known: Sequence[str], default: str, *, changes: bool = False, **options: Any) -> str:
-    """Ask for one of many words. Raises AtlasError if the address has another under `key`.
+    """Ask for one of many words. Raises AtlasError if the address has another word under `key`.
 
     changes: whether another widget changes the words; then only the address that the page opens with is checked.
     """
@@ -70,7 +70,7 @@ def ask_option(label: str, key: str, known: Sequence[str], default: str, *, chan
 
 
 def ask_page(n: int, key: str) -> int:
-    """Ask which of `n` pages to show, from 1; page 1 if there is only one. Raises AtlasError if the page opens with the address of one that does not exist."""
+    """Ask which of `n` pages to show, from 1; page 1 if there is only one. Raises AtlasError if the opening address names a page that does not exist."""
     asked = st.query_params.get(key, "1") if key not in st.session_state else "1"
     chosen = st.pagination(n, key=key, bind="query-params") if n > 1 else 1
     if not (re.fullmatch(r"[0-9]{1,9}", asked) and 1 <= int(asked) <= n):
@@ -79,7 +79,7 @@ def ask_page(n: int, key: str) -> int:
 
 
 def ask_from_list(label: str, key: str, lines: Mapping[str, str]) -> str:
-    """Ask for one entry of a list that depends on another choice. Raises AtlasError if the page opens with the address of an unlisted entry.
+    """Ask for one entry of a list that depends on another choice. Raises AtlasError if the opening address names an unlisted entry.
 
     lines: entry → a line about it.
     """
@@ -95,7 +95,7 @@ def ask_number(label: str, key: str, value: float | None = None, *, min_value: f
     asked = st.query_params.get(key, "")
     # first: the widget cannot take what it does not allow
     if asked and not is_finite_number(asked):
-        raise AtlasError(f"the address asks for {key} {asked[:40]}, which is no number")
+        raise AtlasError(f"the address asks for {key} {asked[:40]}, which is not a number")
     if asked and min_value is not None and float(asked) < min_value:
         raise AtlasError(f"the address asks for {key} {asked[:40]}, which is below {min_value:g}")
     chosen: float | None = st.number_input(label, value=value, min_value=min_value, step=0.01, format="%g", key=key, bind="query-params", **options)

@@ -1,4 +1,4 @@
-"""The rooms and the frame of each: which atlas is shown, how old it is, whether there is a newer snapshot, and whether the address is of this model."""
+"""The pages and their common frame: which atlas is shown, how old it is, whether there is a newer snapshot, and whether the address belongs to this model."""
 
 from datetime import UTC, datetime
 

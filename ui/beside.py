@@ -1,4 +1,4 @@
-"""Comparison of two atlases: what differs, then the same view of both. `vs` in the address names the atlas that is put beside the one shown."""
+"""Comparison of two atlases: what differs, then the same view of both. `vs` in the address names the atlas with which the one shown is compared."""
 
 import html
 
@@ -23,11 +23,11 @@ SHAPE = ("n_layers", "d_ffn", "n_heads")
 
 
 def page(room: str) -> None:
-    """Show what differs, then the view in each atlas, with links of its own. Raises AtlasError if the other atlas is not served."""
+    """Show what differs, then the view in each atlas, each with its own links. Raises AtlasError if the other atlas is not served."""
     served, other = data.paths_by_name(), st.query_params[VS]
     if other not in served:
         frame.title("Two atlases")
-        raise AtlasError(f"no atlas {other[:80]} is served here; they are {', '.join(served)}")
+        raise AtlasError(f"no atlas {other[:80]} is served here; the atlases are {', '.join(served)}")
     here, there = data.current_snapshot(), latest(served[other])
     view = links.link(room, **{name: value for name, value in st.query_params.items() if name not in (links.OF, VS)})
     title = f"{data.file_name()} beside {name_of(there)}"
@@ -47,7 +47,7 @@ def name_of(snapshot: Snapshot) -> str:
 
 
 def differences(view: Link, here: Snapshot, there: Snapshot) -> None:
-    """Compare a component in both atlases, if the models have the same shape: tokens at an end of what it writes that only one has, and numbers that differ."""
+    """Compare a component in both atlases, if the models have the same shape: top and bottom tokens that only one atlas has, and numbers that differ."""
     models = [row for snapshot in (here, there) for row in data.status_of(snapshot).model.to_dicts()]
     shapes = [", ".join(f"{name} {model[name]}" for name in SHAPE) for model in models]
     place = address_of(view)
@@ -130,7 +130,7 @@ def sentence(place: Neuron | Head, here: pl.DataFrame, there: pl.DataFrame) -> s
     top = f"; both promote {visible_text(tops[0])} most" if tops[0] and tops[0] == tops[1] else ""
     if len(both) == len(here) == len(there):
         return f"{place} has the same {len(here)} tokens in both{top}."
-    return f"Of the tokens at either end of {place}, {len(both)} of {max(len(here), len(there))} are the same{top}. Those of one alone:"
+    return f"Of the top and bottom tokens of {place}, {len(both)} of {max(len(here), len(there))} are the same{top}. Tokens of one atlas only:"
 
 
 def numbers(here: pl.DataFrame, there: pl.DataFrame, names: tuple[str, str]) -> pl.DataFrame:

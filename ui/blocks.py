@@ -27,7 +27,7 @@ TABLE_FORMATS = {"CSV": ("csv", "csv"), "Parquet": ("parquet", "parquet"), "LaTe
 """Button → format of atlas/export/formats.py and file suffix."""
 
 LONGEST_CELL = 2048
-"""Most characters of a cell."""
+"""Maximum characters of a cell."""
 
 NOTHING = "Nothing of the kind is in this atlas."
 
@@ -171,7 +171,7 @@ def take_away(answer: Answer, key: str, chart: charts.AnyChart | None = None, dr
             st.text(f"Note: {note}")
     with st.container(horizontal=True, gap="small"):
         show_sql(answer.sql, key)
-        offer(files(answer, chart), key, "Every page of it:" if answer.whole else "")
+        offer(files(answer, chart), key, "All rows, of every page:" if answer.whole else "")
         collecting.offer(answer.frame, key)
         if made := choose_drawing(chart, drawn):
             figures.offer(answer, key, made)
@@ -253,6 +253,6 @@ def facts(values: Mapping[str, str]) -> None:
 
 
 def failure(error: Exception) -> None:
-    """Show the message of an error as code, because it may hold characters that mean something to Markdown."""
+    """Show the message of an error as code, because it may have characters that Markdown would interpret."""
     st.error("This cannot be shown.")
     st.code(str(error), language=None, wrap_lines=True)

@@ -31,11 +31,11 @@ def apply_screen_style(chart: AnyChart) -> AnyChart:
 
 
 GRID = """<style>.st-key-profiles{display:grid;grid-template-columns:repeat(auto-fill,minmax(15rem,1fr));gap:.4rem 1rem}</style>"""
-"""CSS that sets panels side by side, as many as there is room for, over the width of the page."""
+"""CSS that sets panels side by side, as many as fit into the width of the page."""
 
 
 def profile(layers: pl.DataFrame, column: str, title: str) -> AnyChart:
-    """Draw a measure over the layers."""
+    """Draw the values of a measure in all layers."""
     base = alt.Chart(
         layers.select("layer", pl.col(column).alias("value")).drop_nulls("value"), title=alt.TitleParams(title, fontSize=12, anchor="start")
     ).encode(

@@ -17,14 +17,14 @@ SERVER = Path(__file__).with_name("server.py")
 LOOPBACK = "127.0.0.1"
 
 CACHED = "512mb"
-"""Most memory for all answers that a server caches for its visitors."""
+"""Maximum memory for all answers that a server caches for its visitors."""
 
 
 def names(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
     """Check that names have the form of a Host header without a port. Raises BadParameter for others."""
     for name in given:
         if not re.fullmatch(r"[\w.-]+|[\da-fA-F:.]+", name, re.ASCII) or name.count(":") == 1:
-            raise click.BadParameter(f"'{name}' is no name of a host: write it without scheme or port, as in atlas.example.org")
+            raise click.BadParameter(f"'{name}' is not the name of a host: write it without scheme or port, as in atlas.example.org")
     return given
 
 
@@ -59,14 +59,14 @@ def ui(paths: tuple[Path, ...], db: Path | None, port: int, address: str, hosts:
     from ui.snapshot import MOST_SERVED
 
     if len(places) > MOST_SERVED:
-        raise click.UsageError(f"{len(places)} atlases were given, and one server has at most {MOST_SERVED}: start another for the others")
+        raise click.UsageError(f"{len(places)} atlases were given, but one server shows at most {MOST_SERVED}: start another server for the others")
     for path in chosen:
         check(path)
     if not is_loopback(address):
         click.echo(f"note: {address} may be reached from other machines: whoever reaches it can read this atlas", err=True)
-        click.echo("note: it answers to this machine's addresses and host name; --host NAME adds a name, as of a proxy", err=True)
+        click.echo("note: the server answers under this machine's addresses and host name; --host NAME adds a name, such as a proxy's", err=True)
     if not LIMITS_MEMORY:
-        click.echo("note: this system limits no process's memory, so that statements are held to DuckDB's own count of 3 GB, and to 10 seconds", err=True)
+        click.echo("note: this system cannot limit the memory of a process: statements are limited to 3 GB by DuckDB's own count, and to 10 seconds", err=True)
     # not the folder it is called in: a file there may be called as a module is, or be a configuration of Streamlit's
     os.chdir(SERVER.parent)
     command = [sys.executable, "-P", "-m", "streamlit", "run", str(SERVER), f"--server.address={address}", f"--server.port={port}"]

@@ -29,7 +29,7 @@ DIGITS = 8
 
 
 LONGEST_SAID = 80
-"""Most characters of an argument in a caption."""
+"""Maximum characters of an argument in a caption."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Answer:
 
     @property
     def caption(self) -> str:
-        """Title with the arguments of the question, since the figures of two neurons have the same title; the number and width of rows are left out.
+        """Title with the arguments of the question, since the figures of two neurons have the same title; the arguments n and width are left out.
 
         Text that was typed or comes from a link shows every character, up to LONGEST_SAID.
         """
@@ -72,7 +72,7 @@ class Answer:
 
 
 def paths() -> list[str]:
-    """List the paths of the atlases that this server has. The first is shown if an address names none."""
+    """List the paths of the atlases that this server shows. The first is shown if an address names no atlas."""
     first = os.environ["ATLAS_DB"]
     others = json.loads(os.environ.get("ATLAS_SERVED", "[]"))
     return others if first in others else [first]
@@ -103,7 +103,7 @@ def path_from_address() -> str:
 
 
 def current_snapshot() -> Snapshot:
-    """Find the snapshot that this visitor sees: the one published when the visit to its atlas began, with the latest annotations."""
+    """Find the snapshot that this visitor sees: the atlas as it was when the visit began, with the latest files beside it."""
     path, seen = path_from_address(), st.session_state.setdefault("snapshots", {})
     if path not in seen:
         seen[path] = latest_opened(path)
@@ -137,7 +137,7 @@ def show_snapshot(snapshot: Snapshot) -> None:
 # those that are served, and a few that were replaced: one that has no place here is closed under whoever looks at it
 @st.cache_resource(max_entries=MOST_SERVED + 4, on_release=lambda a: a.close(), show_spinner=False)
 def open_atlas(snapshot: Snapshot) -> Atlas:
-    """Open the atlas of a snapshot. Raises SnapshotReplaced if another has taken its place meanwhile."""
+    """Open the atlas of a snapshot. Raises SnapshotReplaced if a newer snapshot has replaced it."""
     a = Atlas(snapshot.path)
     try:
         check_current(snapshot)
@@ -148,9 +148,9 @@ def open_atlas(snapshot: Snapshot) -> Atlas:
 
 
 def check_current(snapshot: Snapshot) -> None:
-    """Raise SnapshotReplaced if a file opened at this path may be another than the snapshot."""
+    """Raise SnapshotReplaced if the file that was opened at this path may not be that of the snapshot."""
     if latest(snapshot.path).atlas != snapshot.atlas:
-        raise SnapshotReplaced("this snapshot has been replaced by a newer one: show that, or load the page anew")
+        raise SnapshotReplaced("this snapshot has been replaced by a newer one: show the newer one, or reload the page")
 
 
 def atlas() -> Atlas:
@@ -220,7 +220,7 @@ def file_name() -> str:
 
 
 def of_this_atlas(command: str) -> str:
-    """Complete a command for the atlas shown: its file in place of NAME.duckdb, its model and its text."""
+    """Complete a command with the file (for NAME.duckdb), the model and the text of the atlas shown."""
     return complete(atlas().con, command.replace("NAME.duckdb", shlex.quote(file_name())))
 
 
@@ -230,7 +230,7 @@ def dictionary_of(snapshot: Snapshot) -> pl.DataFrame:
 
 
 def dictionary() -> pl.DataFrame:
-    """List every column of every table and view, one a row."""
+    """List every column of every table and view, one per row."""
     return dictionary_of(current_snapshot())
 
 

@@ -1,4 +1,4 @@
-"""Frame of every room: the bar with the atlas's name and the rooms, the title of the view and of its tab, and how links are followed."""
+"""Frame of every page: the bar with the atlas's name and the pages, the title of the view and of its tab, and how links are followed."""
 
 from html import escape
 from pathlib import Path
@@ -49,7 +49,7 @@ def follow_softly() -> None:
 def title(text: str, *, keep: Link | None = None) -> None:
     """Set the title of the view, and that of its tab with the model's name. Plain characters only: titles are Markdown.
 
-    `keep`: target of the bar's link to this room for the rest of the visit.
+    `keep`: target of the bar's link to this page for the rest of the visit.
     """
     tab(text)
     st.title(text, anchor=False)
@@ -58,7 +58,7 @@ def title(text: str, *, keep: Link | None = None) -> None:
 
 
 def room_links() -> dict[str, Link]:
-    """Map each room to the target of its link in the bar. Each atlas has a map of its own, since another need not have the target."""
+    """Map each page to the target of its link in the bar. Each atlas has its own map, since another atlas may not have the target."""
     return st.session_state.setdefault("kept", {}).setdefault(data.current_snapshot().path, {})
 
 
@@ -77,24 +77,24 @@ def show_heading(name: str, level: int) -> None:
 
 
 def check_model() -> None:
-    """Raise AtlasError if the address is of another model, so that nothing of this model is shown in its place."""
+    """Raise AtlasError if the address belongs to another model, so that nothing of this model is shown instead."""
     asked, here = st.query_params.get(links.OF, ""), data.identity()
     if asked and asked != here:
         title("Another model")
-        raise AtlasError(f"this link is of a model whose weights begin with {asked[:16]}, and {data.file_name()} is of {data.model_line() or 'none'} ({here}…)")
+        raise AtlasError(f"this link belongs to a model with the weights {asked[:16]}…, but {data.file_name()} is of {data.model_line() or 'none'} ({here}…)")
 
 
 def bar(room: str, published: str) -> None:
-    """Show the bar: the rooms, and behind the atlas's name its description, overview and SQL.
+    """Show the bar: the pages, and in a menu under the atlas's name its description, overview and SQL.
 
-    `room`: the room shown; `published`: how long ago the snapshot was published, in words.
+    `room`: the page shown; `published`: how long ago the snapshot was published, in words.
     """
     with st.container(key="bar"):
         st.html(bar_html(room, published, room_links(), st.query_params.get("q", "")))
 
 
 def bar_html(room: str, published: str, kept: dict[str, Link], typed: str) -> str:
-    """Build the bar as HTML. `kept`: room → target of its link; `typed`: the text in the search box."""
+    """Build the bar as HTML. `kept`: page → target of its link; `typed`: the text in the search box."""
     rooms = "".join(f"<li>{room_anchor(kept.get(name, Link(name)), title, name == room)}</li>" for name, title in links.ROOMS.items())
     behind = "".join(room_anchor(Link(name), title, name == room) for name, title in ((links.OVERVIEW, "Overview"), (links.SQL, "SQL")))
     model = data.model_line()
@@ -119,7 +119,7 @@ def switches(room: str) -> str:
 
 
 def box(typed: str) -> str:
-    """Build the search box. It is an HTML form, which loads the Search room even without the script."""
+    """Build the search box. It is an HTML form, which loads the Search page even without the script."""
     of = f'<input type="hidden" name="{links.OF}" value="{escape(data.identity() or "")}">' if data.identity() else ""
     hint = "L20N100, L7H3, a position, a token, words"
     value = f' value="{escape(typed)}"' if is_plain(typed) else ""

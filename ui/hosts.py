@@ -1,7 +1,7 @@
 """Checks of requests: the server answers only a browser that calls it by one of its own names, from one of its own pages.
 
 Otherwise anybody's page could read an atlas through a reader's browser: under a name whose owner lets it point to this server (DNS rebinding), by a websocket
-to this server, or by a click stolen with one of our pages in a frame.
+to this server, or by showing one of our pages in a frame and catching clicks (clickjacking).
 """
 
 import ipaddress
@@ -51,9 +51,9 @@ def refusal(headers: Headers, hosts: frozenset[str]) -> str | None:
     found = AUTHORITY.fullmatch(host)
     if found is None or normalise_host(found[1] or found[2]) not in hosts:
         names = ", ".join(sorted(hosts))
-        return f"these pages are not served as {host!r}, but as {names}; who serves them under another name starts them with `atlas ui --host NAME`"
+        return f"these pages are not served as {host!r}, but as {names}; to serve them under another name, start them with `atlas ui --host NAME`"
     if origin is not None and authority(origin) != host:
-        return f"a page of {origin!r} may not ask {host}: a proxy in front of the pages passes the Host header on as it came"
+        return f"a page of {origin!r} may not send requests to {host}; a proxy in front of these pages must pass on the Host header unchanged"
     return None
 
 

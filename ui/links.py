@@ -1,4 +1,4 @@
-"""Addresses of views, built only here: a link is a room and its parameters, and its address names the weights that it belongs to."""
+"""Addresses of views, built only here: a link is a page and its parameters, and its address names the weights that it belongs to."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from atlas.address import Head, Neuron
 from ui import data
 
 SEARCH, COMPONENT, PREDICTION, MAP, EVIDENCE, OVERVIEW, SQL = "search", "component", "prediction", "map", "evidence", "", "sql"
-"""Rooms, as addresses name them."""
+"""Names of the pages in addresses; the code calls a page a room."""
 
 ROOMS = {SEARCH: "Search", COMPONENT: "Component", PREDICTION: "Prediction", MAP: "Map", EVIDENCE: "Evidence"}
-"""Room in the bar → its name."""
+"""Page → its name in the bar."""
 
 OF = "of"
 """Address parameter: the first digits of the hash of the weights that a link belongs to."""
@@ -25,7 +25,7 @@ Value = str | int | float | Sequence[str] | None
 
 @dataclass(frozen=True)
 class Link:
-    """A room and its parameters in order. Parameters without a value are left out."""
+    """A page and its parameters in order. Parameters without a value are left out."""
 
     room: str
     query: tuple[tuple[str, str], ...] = ()
@@ -66,7 +66,7 @@ def search(words: str) -> Link:
 
 
 def evidence(show: str, **more: Value) -> Link:
-    """Link to a topic of the Evidence room. For the topic `papers`, `paper` and `item` can be given too."""
+    """Link to a topic of the Evidence page. For the topic `papers`, `paper` and `item` can be given too."""
     return link(EVIDENCE, show=show, **more)
 
 
@@ -105,6 +105,6 @@ def href(link: Link) -> str:
 
 
 def anchor(link: Link, inner: str, **attributes: str) -> str:
-    """Wrap HTML in an <a> element. In attribute names a trailing underscore is dropped, so that class_ can be given, and others become hyphens."""
+    """Wrap HTML in an <a> element. In attribute names a trailing underscore is dropped, so that class_ can be given, and other underscores become hyphens."""
     given = "".join(f' {name.rstrip("_").replace("_", "-")}="{escape(value)}"' for name, value in attributes.items())
     return f'<a href="{escape(href(link))}"{given}>{inner}</a>'

@@ -9,7 +9,7 @@ from atlas.address import Head
 from ui import links, number_format
 
 MOST = 300
-"""Most rows shown; files have all."""
+"""Maximum number of rows shown; files have all rows."""
 
 CSS = """<style>
 .scroll{overflow:auto;border:1px solid #8886;border-radius:.4rem}

@@ -1,4 +1,4 @@
-"""Formats of numbers in tables: one format in a column, and a thousands separator in counts. Pure."""
+"""Formats of numbers in tables: one format in a column, and a thousands separator in counts. Pure functions."""
 
 from collections.abc import Callable, Mapping
 from math import floor, isfinite, log10
@@ -9,10 +9,10 @@ from atlas.export.cells import NULL, decimals_of, display, display_cells
 from atlas.export.visible import visible_text
 
 MOST_DECIMALS = 6
-"""Most decimals of a number: more are hard to count, and powers of ten are shown instead."""
+"""Maximum decimals of a number: more are hard to count, so that powers of ten are shown instead."""
 
 LONGEST_LIST = 20
-"""Most numbers of a list that a cell shows."""
+"""Maximum count of the numbers of a list that a cell shows."""
 
 
 def format_count(n: int | None, what: str, several: str = "") -> str:

@@ -37,7 +37,7 @@ white-space:pre-wrap;overflow-wrap:anywhere}
 </style>""".replace("__COLOURS__", COLOURS).replace("__LEFTWARD__", LEFTWARD)
 
 WIDTH, HEIGHT = 68, 22
-"""Size of a histogram in units of its own: its width has one for each bin of schema's histograms."""
+"""Size of a histogram in units of its own: its width is the number of bins of the histograms that an atlas stores."""
 
 ZERO = 34
 """The bin of coefficients about 0."""
@@ -94,7 +94,7 @@ def text(of: Mapping[str, Any], match: Match) -> str:
 
 
 def search_start(tokens: Sequence[str]) -> int:
-    """Find the index of the first token to search for words: the tokens before the last that cover LONGEST characters are searched."""
+    """Find the index of the first token to search for words. The last token is searched, and those before it until they have LONGEST characters."""
     first, n = len(tokens) - 1, 0
     while first > 0 and n < LONGEST:
         first -= 1
@@ -103,7 +103,7 @@ def search_start(tokens: Sequence[str]) -> int:
 
 
 def has_words(tokens: Sequence[str], words: str) -> frozenset[int]:
-    """Find the indices of the tokens that hold the last occurrence of the words, in upper or lower case."""
+    """Find the indices of the tokens that hold the last occurrence of the words, ignoring case."""
     begins = list(accumulate(map(len, tokens), initial=0))
     start = "".join(tokens).lower().rfind(words.lower())
     return frozenset(i for i, begin in enumerate(begins[:-1]) if start >= 0 and begin < start + len(words) and start < begins[i + 1])

@@ -15,16 +15,16 @@ from ui import address_widgets, blocks, charts, data, number_format
 from ui.running import LIMITS, MAX_ROWS, result
 
 PAGE, KEPT = 100, 20
-"""Rows of a page, and most statements remembered."""
+"""Rows of a page, and maximum number of statements remembered."""
 
 FIRST = "FROM layer_summary()"
 """Statement that the page shows at first."""
 
-NOT_RUN = "This statement has not been run: read it, then press Run. A link only writes it here, whoever made the link."
+NOT_RUN = "This statement has not been run: read it, then press Run. A link only writes a statement here, and never runs it."
 
 
 def editor() -> str:
-    """Show the statement as it was last sent, from a link or by hand, and return it. It is marked to run only if it was sent by hand."""
+    """Show the statement as it was last sent, from a link or by hand, and return it. It is marked to run only if Run was pressed."""
     st.text(LIMITS)
     with st.form("statement", border=False):
         sql = st.text_area("Statement", FIRST, height=200, key="sql", bind="query-params")
@@ -97,7 +97,7 @@ def remember(sql: str) -> None:
 
 
 def recall() -> None:
-    """List the statements of this visit, the last first."""
+    """List the statements of this visit, the latest first."""
     for i, sql in enumerate(st.session_state.get("history", [])):
         with st.container(horizontal=True):
             st.button("Again", key=f"again-{i}", on_click=run_in_editor, args=(sql,))

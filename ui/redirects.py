@@ -1,4 +1,4 @@
-"""Redirects from former addresses of rooms: a request is led to the present address of its view, and the browser's history keeps no step between."""
+"""Redirects from former addresses of pages to the present address of the same view, without a step in the browser's history."""
 
 from urllib.parse import parse_qs, urlencode
 
@@ -6,14 +6,14 @@ from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 MOVED = {"/neuron": "/component", "/events": "/evidence", "/papers": "/evidence"}
-"""Former path → path of the room that has its view now."""
+"""Former path → path of the page that has the view."""
 
 SHOWN = {"/papers": "papers", "/events": "events"}
 """Former path → value of `show` in the present address."""
 
 
 def new_address(path: str, query: str) -> str | None:
-    """Find the present address of a view, None if it has not moved. Invalid parameters stay in the address, so that the room can report them."""
+    """Find the present address of a view, None if it has not moved. Invalid parameters stay in the address, so that the page can report them."""
     asked = {name: values[-1] for name, values in parse_qs(query, keep_blank_values=True).items()}
     if path == "/neuron" or (path == "/component" and "at" not in asked and {"layer", "neuron"} & set(asked)):
         asked = {"at": f"L{asked.pop('layer', '0')}N{asked.pop('neuron', '0')}", **asked}

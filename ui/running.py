@@ -1,4 +1,4 @@
-"""Statements of visitors, run within limits: each in a process of its own, few at once, few results kept."""
+"""Statements of visitors, run within limits: each in a process of its own, few at once, few results cached."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ MAX_ROWS, MAX_BYTES, TIMEOUT, MEMORY = 10_000, 32 << 20, 10.0, 4 << 30
 """Limits of a statement: rows and bytes of its result, and the seconds and bytes of memory that it may take."""
 
 AT_ONCE, PATIENCE, RESULTS = 2, 30.0, 8
-"""Limits of a server, for all visitors together: statements run at the same time, seconds that another waits for its turn, and results kept."""
+"""Limits of a server, for all visitors together: statements run at the same time, seconds that a further statement waits for its turn, and results cached."""
 
 LIMITS = f"One SELECT, at most {MAX_ROWS:,} rows, {MAX_BYTES >> 20} MB and {TIMEOUT:g} seconds. It reads this atlas and nothing else."
 

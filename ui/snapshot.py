@@ -8,11 +8,11 @@ from schema.errors import AtlasError, NotAnAtlas
 from schema.open.opening import Stamp, stamps
 
 MOST_SERVED = 8
-"""Most atlases of one server: every link looks up which there are, and each stays open."""
+"""Maximum number of atlases of one server: every link looks all of them up, and each stays open."""
 
 
 class SnapshotReplaced(AtlasError):
-    """Error that is raised if the atlas is no longer that of the snapshot."""
+    """Error that is raised if the file at a snapshot's path is another atlas than the snapshot's."""
 
 
 class Snapshot(NamedTuple):
@@ -31,12 +31,12 @@ def latest(path: str) -> Snapshot:
     """Read the stamps of the atlas that is at the path now, and of the files beside it. Raises NotAnAtlas if there is none."""
     atlas, beside = stamps(Path(path))
     if atlas is None:
-        raise NotAnAtlas(f"no atlas at {path}: it has gone. `atlas ingest` makes one")
+        raise NotAnAtlas(f"there is no atlas at {path} any more. `atlas ingest` makes one")
     return Snapshot(path, atlas, beside)
 
 
 def age(published: datetime, now: datetime) -> str:
-    """Write an age in words, such as '3 minutes', in the largest unit that counts to one or more."""
+    """Write an age in words, such as '3 minutes', in the largest unit of which it has one or more."""
     seconds = max((now - published).total_seconds(), 0)
     for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= length:

@@ -22,13 +22,13 @@ FAINTEST = 0.05
 """Share of the full colour that the smallest value other than 0 has."""
 
 LONGEST_FACT, MOST_FACTS = 30, 4
-"""Most characters of a fact, and most facts beneath a text. Tables and files have all."""
+"""Maximum characters of a fact, and maximum number of facts beneath a text. Tables and files have all facts."""
 
 Colour = tuple[int, int, int]
 
 
 def adaptive(light: Colour, dark: Colour) -> str:
-    """Write a colour that follows the theme of the page, which Streamlit names to the browser: the reader may choose another theme than the system's."""
+    """Write a colour that follows the theme of the page, which Streamlit tells the browser, since the reader may choose another theme than the system's."""
     return f"light-dark(rgb{light},rgb{dark})".replace(" ", "")
 
 
@@ -39,7 +39,7 @@ COLOURS = ";".join(
 """Colours as CSS declarations, for every box of text with numbers."""
 
 UNSEEN = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap;user-select:none"
-"""CSS of text that is read aloud, and neither seen nor copied."""
+"""CSS of text that screen readers read aloud, and that is neither shown nor copied."""
 
 LEFTWARD = """bdi[dir=rtl] bdi{unicode-bidi:normal;display:inline!important}
 bdi[dir=rtl] sup{unicode-bidi:isolate;direction:ltr}"""
@@ -88,7 +88,7 @@ def in_order(tokens: Sequence[str], spans: Sequence[str], said: Sequence[str]) -
     """Join the HTML of a text. spans: a <bdi> for each token; said: a note on each token for screen readers.
 
     Tokens that are read from right to left are put in one <bdi>, so that words keep their order and letters join across tokens. Their notes come after all of
-    them, since a note would part a number.
+    them, since a note within a number would split it.
     """
     parts = []
     for is_leftward, part in stretches(tokens):

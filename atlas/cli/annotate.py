@@ -13,7 +13,7 @@ from atlas.cli.options import db_option, emit, open_atlas, output_options
 F = TypeVar("F", bound=Callable[..., Any])
 
 SUBJECTS = {"keys": "key", "values": "value", "random-vectors": "random_vector", "updates": "ffn_update"}
-"""Options → stored names, as in atlas/beside/annotations/subjects.py, which is not imported for --help."""
+"""Value of --subject → stored name, as in atlas/beside/annotations/subjects.py, which is not imported for --help."""
 
 
 @click.group()
@@ -87,9 +87,7 @@ def load_command(sheet: Path, annotator: str, replace: bool, db: Path | None, **
     left = f"; {found.n_empty} blocks are empty and count as not looked at" if found.n_empty else ""
     click.echo(f"{sheet}: {found.n} annotations by {visible_line(annotator)}{left}", err=True)
     if found.n_stay:
-        said = (
-            f"{found.n_stay} of the empty blocks are annotated from before, and stay so; a block whose first row has the kind none says that nothing was found"
-        )
+        said = f"{found.n_stay} of the empty blocks have earlier annotations, which stay; a first row of the kind none says that nothing was found"
         click.echo(f"note: {said}", err=True)
     print_status(db, out)
 
@@ -135,5 +133,5 @@ def print_status(db: Path | None, out: dict[str, Any]) -> None:
 
         annotator, address, rank = stale[0]
         click.echo(
-            f"note: {len(stale)} annotated items are no longer what this atlas shows, such as rank {rank} of {address} by {visible_line(annotator)}", err=True
+            f"note: {len(stale)} annotated items differ from what this atlas shows, such as rank {rank} of {address} by {visible_line(annotator)}", err=True
         )

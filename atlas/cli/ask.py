@@ -10,7 +10,7 @@ from atlas.cli.options import OUTPUT, db_option, emit, open_atlas, output_option
 from atlas.questions import Parameter, Question, explain_unknown_name, questions
 
 LONGEST_SHOWN = 80
-"""Maximum characters of a refused value that its message shows."""
+"""Maximum characters of a refused value that the error message shows."""
 
 
 class PositionIds(click.ParamType):
@@ -23,7 +23,7 @@ class PositionIds(click.ParamType):
         try:
             return [int(part) for part in parts]
         except ValueError:
-            self.fail(f"'{str(value)[:LONGEST_SHOWN]}' is no list of whole numbers separated by commas", param, ctx)
+            self.fail(f"'{str(value)[:LONGEST_SHOWN]}' is not a list of whole numbers separated by commas", param, ctx)
 
 
 TYPES: dict[str, Any] = {"integer": int, "bigint": int, "double": float, "text": str, "bigint[]": PositionIds()}
@@ -95,7 +95,10 @@ def answer(q: Question, arguments: dict[str, object], db: Path | None, **out: An
             click.echo(f"note: {note}", err=True)
         if any(frame[c].is_null().all() for c in frame.columns) and (old := unfilled_columns(a.con, q.sql)):
             runs = ", ".join(sorted(set(old.values())))
-            note = f"note: {', '.join(old)}: this atlas's {runs} is older than they are; `atlas ingest` with a larger --{runs} fills them for what it adds"
+            note = (
+                f"note: {', '.join(old)}: empty, because this atlas's {runs} is older than these columns; "
+                f"`atlas ingest` with a larger --{runs} fills them in the rows that it adds"
+            )
             click.echo(note, err=True)
         source = partial(provenance, a.con, a.path, sql=q.sql, n_rows=frame.height, question=q.name, parameters=arguments)
         emit(frame, provenance=source, **with_caption(q, out))

@@ -85,7 +85,7 @@ def add_command(name: str, by: str, note: str, member_note: str, db: Path | None
 
     with open_atlas(db) as a:
         n, n_there = keeping.add(a.con, a.path, name, members(a, **things), by=by, note=note, member_note=member_note)
-    click.echo(f"{name}: {n:,} added{f', {n_there:,} were there' if n_there else ''}", err=True)
+    click.echo(f"{name}: {n:,} added{f', {n_there:,} were in it already' if n_there else ''}", err=True)
 
 
 def members(a: "Atlas", addresses: tuple[str, ...], positions: tuple[int, ...], tokens: tuple[str, ...], sql: str | None) -> "list[Member]":
@@ -98,7 +98,7 @@ def members(a: "Atlas", addresses: tuple[str, ...], positions: tuple[int, ...], 
     for text in tokens:
         ids = fetch_rows(a.con, "SELECT t.token_id FROM token AS t WHERE t.text = $text ORDER BY t.token_id", {"text": text})
         if not ids:
-            raise AtlasError(f"no token {text!r} in the vocabulary; most words begin with a space")
+            raise AtlasError(f"no token {text!r} in the vocabulary; most tokens that begin a word begin with a space")
         found += [token(i) for (i,) in ids]
     if sql is not None:
         found += in_rows(a.sql(sql, max_rows=200_000, timeout=60, own_process=True))
@@ -115,7 +115,7 @@ def remove_command(name: str, whole: bool, db: Path | None, **things: Any) -> No
     from atlas.beside.collections import keeping
 
     if whole == any(things.values()):
-        raise click.UsageError("name what is to be taken out, or give --whole, which removes the collection")
+        raise click.UsageError("name the members to remove, or give --whole to remove the collection")
     with open_atlas(db) as a:
         n = keeping.remove_whole(a.path, name) if whole else keeping.remove(a.path, name, members(a, **things))
     click.echo(f"{name}: {n:,} removed{', and the collection with them' if whole else ''}", err=True)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 PLUGIN_GROUP = "activation_atlas.experiment_commands"
-"""Group of entry points, each of which gives commands by name. They run a model, and are of a package that this one does not import."""
+"""Group of entry points. Each gives commands by name, which run a model, and which belong to a package that atlas does not import."""
 
 
 class Experiments(click.Group):

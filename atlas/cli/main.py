@@ -48,7 +48,7 @@ def describe_text_error(error: BaseException) -> str | None:
     """
     if not isinstance(error, UnicodeEncodeError) or not 0xD800 <= (code := ord(error.object[error.start])) <= 0xDFFF:
         return None
-    return f"U+{code:04X} is half a surrogate pair, which no text has: is all that was typed UTF-8?"
+    return f"U+{code:04X} is half a surrogate pair, which UTF-8 cannot encode: check that the command line is UTF-8"
 
 
 def describe_damaged_file(error: BaseException) -> str | None:
@@ -163,7 +163,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     if sys.stdout is None:
         # the next file that is opened would take its number
-        click.echo("Error: standard output is closed, and answers go there; > /dev/null throws them away", err=True)
+        click.echo("Error: standard output is closed, so that answers cannot be written; > /dev/null discards them", err=True)
         sys.exit(1)
     if isinstance(sys.stdout, TextIOWrapper):
         # a character that the locale has not is no reason to print nothing
@@ -179,14 +179,14 @@ def main(arguments: list[str] | None = None) -> None:
 def collect_less() -> None:
     """Collect garbage less often, and not at exit, when everything is freed anyway.
 
-    A command that only reads makes little garbage, and collecting took a tenth of its time.
+    A command that only reads makes little garbage, and collecting takes a tenth of its time.
     """
     gc.set_threshold(COLLECTED_AFTER)
     atexit.register(collect_no_more)
 
 
 def collect_no_more() -> None:
-    """Skip the garbage collection at exit, except under DuckDB 2, which complains at exit of objects that have not been collected."""
+    """Skip the garbage collection at exit, except under DuckDB 2, which complains at exit about objects that have not been collected."""
     duckdb = sys.modules.get("duckdb")
     if duckdb is None or duckdb.__version__.startswith("1."):
         gc.freeze()

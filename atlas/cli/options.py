@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 FORMATS = ("table", "json", "jsonl", "csv", "parquet", "markdown", "latex")
-"""As in atlas/export/formats.py, which is not imported for --help."""
+"""Names of the formats, as in atlas/export/formats.py, which is not imported for --help."""
 
 OUTPUT = ("format_", "output", "columns", "caption", "label")
 """Names of the output options, as `emit` takes them."""
@@ -80,7 +80,7 @@ def emit(
 
     frame = choose(frame, columns)
     if output == Path("-"):
-        raise click.UsageError("results go to standard output where there is no -o: leave it out")
+        raise click.UsageError("results go to standard output without -o: leave out -o -")
     is_terminal = output is None and sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if is_terminal else None
     is_kept = output is not None or format_ in ("latex", "parquet")

@@ -10,13 +10,13 @@ from atlas.cli.options import db_option, open_atlas
 PAPERS = (
     "geva2021", "geva2022", "elhage2021", "meng2022", "geva2023", "khandelwal2020", "hewitt_liang2019", "hewitt_manning2019", "voita_titov2020", "clark2019",
 )  # fmt: skip
-"""As in atlas/papers/catalogue.py, which is not imported for --help."""
+"""Names of the papers, as in atlas/papers/catalogue.py, which is not imported for --help."""
 
 
 def folder(ctx: click.Context, param: click.Parameter, value: str) -> Path:
     """Convert the value of an option to a folder; an empty name is refused, since Path takes it for the current folder."""
     if not value.strip():
-        raise click.BadParameter("an empty name is no folder; the current one is '.'", ctx, param)
+        raise click.BadParameter("an empty name is not a folder; the current folder is '.'", ctx, param)
     return Path(value)
 
 

@@ -40,9 +40,11 @@ def command(target: Path, store: int, tune: int, test: int, queries: int, k: int
     with progress_bar() as bar:
         kept = retrieve(target, asked, bar)
     if not kept.is_new:
-        click.echo(f"note: retrieval {kept.retrieval_id} is this one, kept already: nothing was computed", err=True)
+        click.echo(f"note: retrieval {kept.retrieval_id} has the same settings and is stored already: nothing was computed", err=True)
     if kept.n_earlier_tests:
-        click.echo(f"note: test corpus {test} had been scored {kept.n_earlier_tests} times before against these entries: this is no first look", err=True)
+        click.echo(
+            f"note: test corpus {test} was scored {kept.n_earlier_tests} times before against these entries: this result is not a first look at it", err=True
+        )
     with Atlas(target) as a:
         frame = a.ask("knn_result", retrieval=kept.retrieval_id).select("part", "queries", "n_queries", "perplexity", "perplexity_knn", "gain", "k", "weight")
     sys.stdout.buffer.write(formats.render(frame, "table", formats.Style({})))

@@ -41,7 +41,7 @@ def tokens(frame: "pl.DataFrame", direction: str) -> str:
 
 
 def trigger_lines(triggers: "pl.DataFrame") -> list[str]:
-    """Format one line per trigger: its coefficient, its token highlighted between the text before and after, and how many more its sequence has.
+    """Format one line per trigger: its coefficient, its token highlighted between the text before and after, and how many more triggers its sequence has.
 
     The text before is aligned flush right against the token.
     """

@@ -1,4 +1,4 @@
-"""`atlas sql`: free SQL, bounded."""
+"""`atlas sql`: any SELECT, within limits of rows, time and memory."""
 
 import sys
 from functools import partial
@@ -36,33 +36,33 @@ def answer_sql(query: str, max_rows: int, timeout: float, db: Path | None, **out
         with add_hints(query):
             result = answer()
         if out["output"] is not None and result.is_truncated:
-            raise AtlasError(f"more than {max_rows:,} rows: nothing is written to {out['output']}; --max-rows gives more")
+            raise AtlasError(f"more than {max_rows:,} rows: nothing is written to {out['output']}; raise --max-rows for more")
         if result.frame.is_empty() and (why := explain_empty_statement(a.con, a.path, query)):
             click.echo(f"note: no rows: {why}", err=True)
         emit(result.frame, provenance=partial(provenance, a.con, a.path, sql=query, n_rows=result.frame.height), **out)
     if result.is_truncated:
-        click.echo(f"only the first {max_rows} rows: --max-rows gives more", err=True)
+        click.echo(f"only the first {max_rows} rows: raise --max-rows for more", err=True)
 
 
 def check_seconds(_: click.Context, __: click.Parameter, seconds: float) -> float:
-    """Check that a time limit is above 0 and at most LONGEST_TIMEOUT seconds, which 'nan' is not."""
+    """Check that a time limit is above 0 and at most LONGEST_TIMEOUT seconds; 'nan' is refused."""
     from atlas.typed.guard import LONGEST_TIMEOUT
 
     if not 0 < seconds <= LONGEST_TIMEOUT:
-        raise click.BadParameter(f"{seconds:g} is no time between 0 and {LONGEST_TIMEOUT:,.0f} seconds")
+        raise click.BadParameter(f"{seconds:g} is not between 0 and {LONGEST_TIMEOUT:,.0f} seconds")
     return seconds
 
 
 def read_stdin_query() -> str:
     """Read the query from standard input. Raises AtlasError if it cannot be read, or is not UTF-8."""
     if sys.stdin is None:
-        raise AtlasError("standard input is closed, and - reads the query from it")
+        raise AtlasError("standard input is closed, but - reads the query from it")
     try:
         return sys.stdin.buffer.read().decode()
     except OSError as error:
         raise AtlasError(f"cannot read the query from standard input: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise AtlasError(f"standard input is no UTF-8 (byte {error.start}), and a query is; save it as UTF-8") from error
+        raise AtlasError(f"standard input is not UTF-8 (byte {error.start}): save the query as UTF-8") from error
 
 
 def sql_command(*, to_file: bool) -> click.Command:

@@ -94,4 +94,4 @@ def events(a: "Atlas") -> Iterator[str]:
     yield from (f"  {line}" for line in terminal_table(scores).splitlines())
     if said := table4_input(scores):
         yield f" {said}"
-    yield "  mean_score and its kin are raw, m·(e·v), as in the paper; the frozen ones are what the sub-updates add to the token's logit behind the final norm"
+    yield "  scores are raw, m·(e·v), as in the paper; frozen scores are what the sub-updates add to the token's logit after the final norm"

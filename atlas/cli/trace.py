@@ -1,6 +1,6 @@
 """`atlas trace "…"`: a user's prompt, run through the atlas's own model as it is and with parts of the model switched.
 
-The terminal shows the progress of the model process meanwhile, and the effects of switching sub-updates off afterwards.
+The terminal shows the progress of the model process, and then the effects of sub-updates that were switched off.
 """
 
 import shutil
@@ -35,20 +35,22 @@ def show_switched(found: "SwitchOffResult", db: Path, title: str | None) -> None
 
     frame = found.frame.sort(pl.col("effect").abs(), descending=True)
     of = f"the largest {MOST_SHOWN} of {frame.height}" if frame.height > MOST_SHOWN else str(frame.height)
-    click.echo(click.style(f"sub-updates switched off ({of}): what the score says, and what the answer's logit loses", bold=True))
+    click.echo(click.style(f"sub-updates switched off ({of}): the score of each, and what the answer's logit loses without it", bold=True))
     click.echo(terminal_table(frame.head(MOST_SHOWN)), color=None if use_color() else False)
     if title is None:
-        click.echo('note: with --save "TITLE" it is kept, and score_and_effect tells how well the scores of each layer foretell', err=True)
+        click.echo(
+            'note: --save "TITLE" stores the result; the question score_and_effect then tells how well the scores of each layer predict the effects', err=True
+        )
         return
     number = found.save(title)
     with open_atlas(db) as a:
         click.echo(terminal_table(a.ask("score_and_effect", number)), color=None if use_color() else False)
-    click.echo(f"kept as experiment {number}: atlas ask score_and_effect --experiment {number} --db {db}", err=True)
+    click.echo(f"saved as experiment {number}: atlas ask score_and_effect --experiment {number} --db {db}", err=True)
 
 
 @contextmanager
 def shown_progress(names: Sequence[str] = ()) -> "Iterator[Progress]":
-    """Show progress on a terminal until the block ends. names: those of the base and the arms, in the order of their texts."""
+    """Show progress on a terminal until the block ends. names: names of the base and the arms, in the order of their texts."""
     n_lines = 1
 
     def show(said: dict[str, Any]) -> None:
@@ -127,14 +129,14 @@ def command(
     atlas trace "The city council met on Monday to" --db demo.duckdb --switch-off 10 --layer 29 --save "is a score an effect?"
     """
     if kept is not None:
-        require_alone("--kept shows what there is", texts, switches, files, n_new, n_off, title, chat)
+        require_alone("--kept shows a saved trace", texts, switches, files, n_new, n_off, title, chat)
         with open_atlas(db) as a:
             show(a.live().kept(kept), None, index, corpus)
         return
     if not texts:
         raise click.UsageError("which prompt? Give TEXT")
     if with_trace and title is None:
-        raise AtlasError("--with-trace says what --save keeps: give --save TITLE too")
+        raise AtlasError("--with-trace makes --save store the states too: give --save TITLE")
     if n_off is not None:
         require_alone("--switch-off makes the arms itself", switches, files, n_new, with_trace, chat)
         with open_atlas(db) as a, shown_progress() as progress:
@@ -143,7 +145,7 @@ def command(
         show_switched(switched, require_path(db), title)
         return
     if len(texts) > 1 or layers:
-        raise AtlasError("several prompts, and --layer, are for --switch-off; without it one prompt is traced, in all layers")
+        raise AtlasError("several prompts, and --layer, need --switch-off; without it, one prompt is traced in all layers")
     arms: list[Any] = [list(switches)] if switches else []
     arms += [arm_in(path) for path in files]
     names = [*([", ".join(switches)] if switches else []), *(visible_line(str(path)) for path in files)]
@@ -154,16 +156,16 @@ def command(
         if title is not None:
             number = found.save(title, with_trace=with_trace)
             again = f"atlas trace --kept {number}" if with_trace else f"atlas ask before_after --experiment {number} --prompt 0 --arm 1"
-            click.echo(f"kept as experiment {number}: {again} --db {db}", err=True)
+            click.echo(f"saved as experiment {number}: {again} --db {db}", err=True)
 
 
 def require_alone(why: str, *others: object) -> None:
     if any(others):
-        raise AtlasError(f"{why}: leave out --set, --arm, --generate and what else is for a prompt of its own")
+        raise AtlasError(f"{why}: leave out --set, --arm, --generate and the other options of a single prompt")
 
 
 def arm_in(path: Path) -> list[dict[str, Any]]:
-    """Read an arm from a file; if the file is too long, only as much is read as shows this.
+    """Read an arm from a file; of a file that is too long, only enough is read to find that out.
 
     Raises AtlasError, with the file's name, if it cannot be read or is not an arm.
     """

@@ -18,7 +18,7 @@ N_SUB_UPDATES = 10
 
 
 def show(found: "LiveTrace", names: Sequence[str] | None, index: int, corpus: int) -> None:
-    """Print the page of a trace. names: those of the arms; None for the names that the trace has."""
+    """Print the page of a trace. names: names of the arms; None for the names that are stored in the trace."""
     if names is None:
         names = [visible_line(name) for name in found.sql("SELECT name FROM live_arm WHERE arm_id > 0 ORDER BY arm_id")["name"]]
     click.echo(page(found, names, found.position_id(index), corpus), color=None if use_color() else False)
@@ -31,9 +31,11 @@ def page(found: "LiveTrace", names: Sequence[str], at: int, corpus: int) -> str:
     parts += [(f"arm {k}, {name}", arm(found, k)) for k, name in enumerate(names, start=1)]
     index = found.positions.filter(position_id=at)["index"].item()
     parts.append((f"after token {index}", list_next_tokens(found, index)))
-    parts.append((f"what its prediction gets from neurons (frozen norm, logits), largest {N_SUB_UPDATES} of those kept", promoting_neurons(found, at, corpus)))
+    parts.append(
+        (f"what neurons add to its prediction (frozen norm, logits): the largest {N_SUB_UPDATES} of those stored", promoting_neurons(found, at, corpus))
+    )
     if (texts := found.continuations).height:
-        parts.append(("it goes on", texts.drop("arm_id")))
+        parts.append(("continuations", texts.drop("arm_id")))
     return "\n".join(line for title, frame in parts for line in (*([click.style(title, bold=True)] if title else []), terminal_table(frame)))
 
 

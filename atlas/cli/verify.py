@@ -59,14 +59,14 @@ def check_written(path: Path, tell: Callable[[str], None]) -> str:
             damaged.append(reading.path)
         elif reading.is_compared:
             n_compared += 1
-            tell(f"{reading.path}: {reading.told} are what was written")
+            tell(f"{reading.path}: {reading.told} are as they were written")
         else:
             untold.append(reading.path)
             tell(f"{reading.path}: {reading.told} can be read")
     if damaged:
         raise AtlasError(f"damaged: {', '.join(damaged)}. Restore it from a backup, or see what `atlas doctor {path}` proposes")
-    said = f"; {n_compared} {'file is' if n_compared == 1 else 'files are'} what was written" if n_compared else ""
-    return said + (f"; no digests tell whether {', '.join(untold)} is what was written" if untold else "")
+    said = f"; {n_compared} {'file is as it was' if n_compared == 1 else 'files are as they were'} written" if n_compared else ""
+    return said + (f"; no digests tell whether {', '.join(untold)} is as it was written" if untold else "")
 
 
 def companion_findings(a: "Atlas", audits: "Iterable[Audit]") -> "Iterator[Finding]":

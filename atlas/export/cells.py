@@ -61,7 +61,7 @@ def decimals_of(values: Sequence[float | None]) -> int:
 
 
 def plain_value(value: object) -> object:
-    """Convert a value to one that JSON can hold: NaN and infinity become null, bytes hexadecimal, times ISO 8601."""
+    """Convert a value to one that JSON can hold: NaN and infinity become null, bytes hexadecimal, times ISO 8601, durations seconds."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, bytes):

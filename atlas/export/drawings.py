@@ -18,7 +18,7 @@ NEEDS = r"needs \usepackage{graphicx}, \usepackage{xcolor} and \usepackage[T1]{f
 
 @dataclass(frozen=True)
 class Drawing:
-    """One drawing. name: for its files. caption: plain text below it. latex: code that draws the same without the PDF; '' if there is none."""
+    """One drawing. name: name of its files. caption: plain text below it. latex: code that draws the same without the PDF; '' if there is none."""
 
     name: str
     caption: str

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 DPI = 300
-"""Resolution of PNG. A length of 1 in a chart is 1 pt, in PDF and SVG too."""
+"""Resolution of PNG, in dots per inch. A length of 1 in a chart is 1 pt, in PDF and SVG too."""
 
 FIGURE_FORMATS = ("pdf", "svg", "png")
 

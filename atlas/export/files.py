@@ -20,11 +20,11 @@ def refuse_kept(path: Path) -> None:
     target = resolve_links(path)
     said = f"cannot write {path}: it leads to {target}, and" if path.is_symlink() else f"cannot write {path}:"
     if is_database(target):
-        raise AtlasError(f"{said} it is a DuckDB file, and stays as it is; give another name")
+        raise AtlasError(f"{said} it is a DuckDB file, which is never overwritten; give another name")
     if any(name.name.endswith(KEPT_SUFFIXES) or is_work(name) or is_key(name) for name in (path, target)):
         raise AtlasError(f"{said} a file of that name belongs to an atlas; give another name")
     if target.suffix == ".parquet" and target.exists() and not provenance_of(target).exists():
-        raise AtlasError(f"{said} it may be a lake's, since no {provenance_of(target).name} lies beside it; give another name, or remove it")
+        raise AtlasError(f"{said} it may belong to a lake, since there is no {provenance_of(target).name} beside it; give another name, or remove the file")
 
 
 def resolve_links(path: Path) -> Path:
@@ -57,7 +57,7 @@ def is_database(path: Path) -> bool:
 def write_file(path: Path, content: bytes, *, provenance: bytes | None = None) -> None:
     """Write the file that `path` leads to, and NAME.provenance.json beside it; a pipe or a device stores nothing, and gets no provenance.
 
-    Raises AtlasError if the folder is missing or not writable, or if a file is, or would pass for, a part of an atlas: no table is worth an atlas.
+    Raises AtlasError if the folder is missing or not writable, or if the file is a part of an atlas, or has a name that such a part can have.
     A write that fails or is interrupted leaves the former files as they were.
     """
     if is_stream(path):
@@ -120,7 +120,7 @@ def new_file(draft: Path, target: Path) -> BinaryIO:
     try:
         return draft.open("xb")
     except PermissionError as error:
-        raise AtlasError(f"cannot write {target}: answers are new files, and {target.parent} takes none; name a file in another folder") from error
+        raise AtlasError(f"cannot write {target}: no new file can be made in {target.parent}; name a file in another folder") from error
 
 
 @contextmanager

@@ -65,7 +65,7 @@ def as_jsonl(frame: pl.DataFrame, style: Style) -> str:
 def as_csv(frame: pl.DataFrame, style: Style) -> str:
     """Render CSV (RFC 4180): lists and structures as JSON, bytes as hexadecimal.
 
-    Tokens that begin with = @ - + stay as they are; only a sheet for people guards them.
+    Tokens that begin with = @ - + stay as they are; only the sheets for annotators protect them from spreadsheets.
     """
     return frame.with_columns(pl.Series(c, flat(frame[c]), dtype=pl.String) for c in frame.columns if is_nested_or_binary(frame.schema[c])).write_csv()
 
@@ -89,7 +89,7 @@ def as_latex(frame: pl.DataFrame, style: Style) -> str:
 
 
 def comments(provenance: dict[str, object]) -> dict[str, str]:
-    """Convert the provenance to comments, one each; a question's name and parameters replace its SQL."""
+    """Convert the provenance to comments, one per entry; the SQL of a question is left out, because its name and parameters are there."""
     left_out = {"sql"} if provenance.get("question") else set()
     return {key: value if isinstance(value, str) else to_json(value) for key, value in provenance.items() if value is not None and key not in left_out}
 
@@ -99,7 +99,7 @@ def as_parquet(frame: pl.DataFrame, style: Style) -> bytes:
     import pyarrow.parquet as pq
 
     if too_wide := [name for name, kind in frame.schema.items() if kind == pl.Int128]:
-        raise AtlasError(f"column {too_wide[0]!r} holds numbers of more than 38 digits, which Parquet cannot; cast it to text in the query: ::VARCHAR")
+        raise AtlasError(f"column {too_wide[0]!r} holds numbers of more than 38 digits, which Parquet cannot store; cast it to text in the query: ::VARCHAR")
     table = frame.to_arrow()
     metadata = {**(table.schema.metadata or {}), b"atlas": json.dumps(style.provenance, ensure_ascii=False).encode()}
     out = io.BytesIO()
@@ -123,7 +123,7 @@ SUFFIXES = {".txt": "table", ".json": "json", ".jsonl": "jsonl", ".csv": "csv", 
 def format_of(path: Path) -> str:
     """Find the format that a file's suffix stands for. Raises AtlasError, with the known suffixes, for an unknown one."""
     if path.suffix not in SUFFIXES:
-        raise AtlasError(f"{path}: no format for the suffix '{path.suffix}'; they are {' '.join(SUFFIXES)}, or give --format")
+        raise AtlasError(f"{path}: no format has the suffix '{path.suffix}'; use one of {' '.join(SUFFIXES)}, or give --format")
     return SUFFIXES[path.suffix]
 
 
@@ -133,7 +133,9 @@ def render(frame: pl.DataFrame, format: str, style: Style) -> bytes:
     try:
         return rendered if isinstance(rendered, bytes) else rendered.encode()
     except UnicodeEncodeError as error:
-        raise AtlasError(f"the table holds U+{ord(error.object[error.start]):04X}, half a surrogate pair, which no text can; mind what was typed") from error
+        raise AtlasError(
+            f"the table holds U+{ord(error.object[error.start]):04X}, half a surrogate pair, which UTF-8 cannot encode; check the text that was typed"
+        ) from error
 
 
 def save(frame: pl.DataFrame, path: Path, format: str, style: Style) -> None:

@@ -1,4 +1,4 @@
-"""A grid of layers and sites with a token in each cell, as a drawing for papers. Pure."""
+"""A grid of layers and sites with a token in each cell, as a drawing for papers. Pure functions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from atlas.export.strips import INK, LINE, PAD, SIZE, UNREAD, WIDTH, clip_text, 
 from atlas.export.visible import visible_text
 
 HEAD = 34.0
-"""Width of the names of rows, in points."""
+"""Width of the space for the names of rows, in points."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell. text: its token. share: how much of the shade it has, in [0, 1]. mark: further text at its right end."""
+    """One cell. text: its token. share: strength of its shade, in [0, 1]. mark: further text at its right end."""
 
     text: str
     share: float = 0.0

@@ -14,7 +14,7 @@ GROUPS = {
     611: "FTZ", 667: "&ABEKPSVXY", 722: "CDHNRUw", 778: "GOQ", 833: "Mm", 889: "%", 944: "W", 990: "▲▼△▽", 1015: "@", 1000: "→←",
 }  # fmt: skip
 WIDTHS = {character: width / 1000 for width, characters in GROUPS.items() for character in characters}
-"""Widths of the font's characters, in ems; digits and letters that are not listed have NORMAL."""
+"""Widths of the font's characters, in ems; digits and letters that are not listed have the width NORMAL."""
 
 NORMAL, WIDE, DRAWN = 0.556, 1.0, 0.6
 """Widths in ems of other letters, of characters that fill a square, and of a mark that is drawn."""

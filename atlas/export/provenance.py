@@ -59,7 +59,7 @@ def provenance(
     kinds: Collection[str] | None = None,
     packages: Collection[str] = (),
 ) -> dict[str, object]:
-    """Describe where rows come from: atlas, model, corpora, runs, the SQL with its parameters, rows, and versions of this, its libraries and `packages`.
+    """Describe where rows come from: atlas, model, corpora, runs, SQL, parameters, number of rows, versions of this package, its libraries and `packages`.
 
     The runs are those that filled the tables which the question or the SQL reads, or all runs if DuckDB cannot tell which tables these are.
     kinds: the kinds of run that the rows depend on, if the caller knows them. The time is SOURCE_DATE_EPOCH if that is set.
@@ -123,4 +123,4 @@ def creation_time() -> datetime:
     try:
         return datetime.fromtimestamp(int(epoch), UTC) if epoch else datetime.now(UTC)
     except (ValueError, OverflowError, OSError) as error:
-        raise AtlasError(f"SOURCE_DATE_EPOCH is {epoch!r}, and not seconds since 1970; unset it, or set it to a whole number") from error
+        raise AtlasError(f"SOURCE_DATE_EPOCH is {epoch!r}, and not a number of seconds since 1970; unset it, or set it to a whole number") from error

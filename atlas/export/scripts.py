@@ -1,6 +1,6 @@
 r"""Text that pdfTeX's fonts lack: printed as characters if the document is set by LuaLaTeX or XeLaTeX with fontspec, and as U+XXXX elsewhere.
 
-A run of one script is \atlastext{script}{the characters}{their code points}. One fragment serves every engine: the engine chooses, and no option does.
+A run of one script is \atlastext{script}{the characters}{their code points}. One fragment serves every engine, without an option.
 If the font lacks a character of a run, the run is printed as code points there too, since TeX would leave the character out.
 
 Words that are read from right to left, with the text between them, are \atlasleftward{words in the order in which they are read}. Other text among them,
@@ -19,7 +19,7 @@ from atlas.export.visible import JOINERS
 class Script(NamedTuple):
     """Ranges of code points that are written alike, and how fontspec sets them.
 
-    fonts: fonts that have these code points, of which the first that is installed is taken. name: the name by which fontspec joins letters.
+    fonts: fonts that have these code points; the first one installed is taken. name: fontspec's name of the script; '' if fontspec does not need it.
     """
 
     ranges: tuple[tuple[int, int], ...]

@@ -27,7 +27,7 @@ WIDTH = 468.0
 """Width of a figure in points: the text width of a page with margins of an inch. A column of two is half as wide."""
 
 LONGEST = 400
-"""Most tokens of a text that are drawn."""
+"""Maximum number of tokens of a text that are drawn."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Text:
 
 
 LONGEST_BOX = 40
-"""Most characters of one box in LaTeX."""
+"""Maximum characters of one box in LaTeX."""
 
 
 def texts_of(triggers: pl.DataFrame) -> list[Text]:
@@ -62,7 +62,7 @@ def origin(row: Mapping[str, Any]) -> str:
 
 
 Place = tuple[float, float, int, str]
-"""x in points, line number from 0, index of the token, and the characters drawn there: a token longer than a line goes on in the next line."""
+"""x in points, line number from 0, index of the token, and the characters drawn there: a token longer than a line continues in the next line."""
 
 
 def colour(value: float, largest: float) -> tuple[int, ...]:
@@ -76,7 +76,7 @@ def largest_coefficient(texts: Sequence[Text]) -> float:
 
 
 def peak_of(text: Text) -> float | None:
-    """Find the coefficient at the text's peak; None if it is not known, or if the peak is behind the last token."""
+    """Find the coefficient at the text's peak; None if it is not known, or if the peak is after the last token."""
     return text.coefficients[text.peak] if text.peak < len(text.coefficients) else None
 
 
@@ -86,7 +86,7 @@ def number(value: float) -> str:
 
 
 def places(text: Text, left: float, width: float) -> Iterator[Place]:
-    """Yield the places of each token; text that does not fit into a line goes on in the next."""
+    """Yield the places of each token; text that does not fit into a line continues in the next."""
     x, line = left, 0
     for i, token in enumerate(text.tokens[:LONGEST]):
         shown = visible_line(token)

@@ -25,14 +25,14 @@ MARGIN = 3
 """Terminal cells between two columns."""
 
 LARGEST = 100 << 20
-"""Most characters of a table, counted with every row as wide as the widest cells."""
+"""Maximum characters of a table, as if every row had the widest cell of each column."""
 
 MOST = 4
 """Characters of a text that are examined for each terminal cell of its column: accents take no cell."""
 
 
 def terminal_table(frame: pl.DataFrame, *, width: int | None = None, color: bool = False) -> str:
-    """Format the frame as text, at most `width` terminal cells wide (None: no limit). A last line names the columns left out for lack of room.
+    """Format the frame as text, at most `width` terminal cells wide (None: no limit). If columns do not fit, a last line names them.
 
     Raises AtlasError for a table of more than LARGEST characters.
     """
@@ -43,7 +43,7 @@ def terminal_table(frame: pl.DataFrame, *, width: int | None = None, color: bool
     widths = fit_widths(wanted, {c for c in frame.columns if not frame.schema[c].is_numeric() and c not in WHOLE}, width)
     if frame.height * sum(widths.values()) > LARGEST:
         raise AtlasError(
-            f"{frame.height:,} rows as wide as the widest are more than a table of {LARGEST >> 20} MB: choose --format csv or json, or fewer columns"
+            f"{frame.height:,} rows of these columns can be more than a table of {LARGEST >> 20} MB: choose --format csv or json, or fewer columns"
         )
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1), header_style="bold")
     for c, w in widths.items():
@@ -56,7 +56,7 @@ def terminal_table(frame: pl.DataFrame, *, width: int | None = None, color: bool
     console.print(table)
     left_out = [heads[c] for c in frame.columns if c not in widths]
     if left_out:
-        console.print(Text(f"columns with no room here: {', '.join(left_out)} (choose with --columns)", style="dim"))
+        console.print(Text(f"columns that do not fit here: {', '.join(left_out)} (choose columns with --columns)", style="dim"))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 

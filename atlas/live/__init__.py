@@ -4,6 +4,6 @@ from atlas.live.session import Live, LiveTrace
 from atlas.live.switching import SwitchOffResult
 
 SwitchedOff = SwitchOffResult
-"""The former name, until the next version."""
+"""Former name of SwitchOffResult, until the next version."""
 
 __all__ = ["Live", "LiveTrace", "SwitchOffResult", "SwitchedOff"]

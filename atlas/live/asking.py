@@ -20,15 +20,15 @@ Progress = Callable[[dict[str, Any]], None]
 
 
 class ModelProcessHung(errors.AtlasError):
-    """Error of a request whose model process hung, and was ended."""
+    """Error of a request whose model process hung and was therefore ended."""
 
 
 def ask_process(atlas: Path, what: str, request: dict[str, Any], progress: Progress, visitor: str) -> dict[str, pa.Table]:
-    """Send one request, and return the tables of the answer by name. If `progress` raises, the request ends.
+    """Send one request, and return the tables of the answer by name. If `progress` raises an error, the request ends.
 
     A process that hangs is ended, and the request goes to a new one.
     visitor: id of the client; a later request with the same id replaces one that waits.
-    Raises AtlasError with the process's own words, or if the process ended.
+    Raises AtlasError with the message of the process, or if the process ended.
     """
     try:
         return ask_once(atlas, what, request, progress, visitor)
@@ -53,7 +53,9 @@ def ask_once(atlas: Path, what: str, request: dict[str, Any], progress: Progress
             with closing(connection.getresponse()) as response:
                 return read_answer(response, progress)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise errors.AtlasError(f"what answers for {atlas} is no model process, or one of another release: it said no line of the protocol") from error
+            raise errors.AtlasError(
+                f"the process that answers for {atlas} is not a model process, or is one of another release: its answer does not follow the protocol"
+            ) from error
         except (OSError, HTTPException) as error:
             ended = "ended"
             if isinstance(error, TimeoutError) and peer is not None and is_stuck(peer.pid):
@@ -76,4 +78,4 @@ def read_answer(response: HTTPResponse, progress: Progress) -> dict[str, pa.Tabl
         if "tables" in said:
             return {name: pa.ipc.open_stream(response.read(n)).read_all() for name, n in said["tables"].items()}
         progress(said)
-    raise HTTPException("its answer has no end")
+    raise HTTPException("its answer is incomplete")

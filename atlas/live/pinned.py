@@ -15,7 +15,7 @@ SELECT t.table_name FROM duckdb_tables() AS t WHERE t.database_name = current_da
 UNION ALL
 SELECT v.view_name FROM duckdb_views() AS v WHERE v.database_name = current_database() AND v.schema_name = 'main' AND NOT v.temporary AND NOT v.internal
 """
-"""Names of the atlas's tables, and of the views that replace tables in atlases of an older release and in lakes."""
+"""Query for the names of the atlas's tables, and of the views that replace tables in atlases of an older release and in lakes."""
 
 
 class PinnedCursor:
@@ -35,7 +35,7 @@ class PinnedCursor:
 
 
 def open_pinned_cursor(con: duckdb.DuckDBPyConnection, tables: dict[str, pa.Table]) -> PinnedCursor:
-    """Open a cursor on which each table of the atlas also has the live rows; a live table that the atlas lacks has these rows alone.
+    """Open a cursor on which each table of the atlas also has the live rows; a live table that the atlas lacks has only the live rows.
 
     On this cursor, questions about a whole corpus count the live rows too, whose ids are negative; other cursors do not see them.
     """

@@ -1,4 +1,4 @@
-"""Connection to the model process of an atlas, which is started if there is none."""
+"""Connection to the model process of an atlas, which is started if it is not running."""
 
 import os
 import subprocess
@@ -26,9 +26,9 @@ TOLD = 2000
 
 
 def connect_model_process(atlas: Path) -> HTTPConnection:
-    """Connect to the atlas's model process, started if need be, or to the one at the address in ATLAS_LIVE.
+    """Connect to the model process at the address in ATLAS_LIVE, or else to the atlas's own, which is started if it is not running.
 
-    Raises AtlasError if it does not start, with its last output.
+    Raises AtlasError if the process does not start, with the last line of its output.
     """
     if address := os.environ.get(ADDRESS):
         return connect_to_address(address)
@@ -51,13 +51,13 @@ def connect_model_process(atlas: Path) -> HTTPConnection:
                 continue
             raise AtlasError(f"the model process of {atlas} did not start: {last_words(log)}")
         time.sleep(PAUSE)
-    raise AtlasError(f"the model process of {atlas} did not answer within {START:.0f} seconds; {log} has what it said")
+    raise AtlasError(f"the model process of {atlas} did not answer within {START:.0f} seconds; its output is in {log}")
 
 
 def connect_to_address(address: str) -> HTTPConnection:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
-        raise AtlasError(f"{ADDRESS} is {address!r}; it is HOST:PORT")
+        raise AtlasError(f"{ADDRESS} is {address!r}; it must be HOST:PORT")
     connection = HTTPConnection(host.strip("[]"), int(port), timeout=ANSWER)
     try:
         connection.connect()
@@ -67,7 +67,7 @@ def connect_to_address(address: str) -> HTTPConnection:
 
 
 def start_model_process(atlas: Path, log: Path) -> subprocess.Popen[bytes]:
-    """Start the model process, which outlives this one and gets none of its signals; its output goes to `log`."""
+    """Start the model process, which outlives the present process and gets none of its signals; its output goes to `log`."""
     command = [sys.executable, "-P", "-c", PROGRAM, str(Path(__file__).parents[2]), "live", os.fspath(atlas)]
     try:
         with os.fdopen(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as said:
@@ -95,4 +95,4 @@ def has_owner(target: Path) -> bool:
 
 def last_words(log: Path) -> str:
     said = log.read_text(encoding="utf-8", errors="replace")[-TOLD:].strip().splitlines()
-    return said[-1] if said else "it said nothing"
+    return said[-1] if said else "it wrote no output"

@@ -13,7 +13,7 @@ from atlas.typed import sandbox
 from schema.errors import AtlasError
 
 MOST_BYTES = 1 << 29
-"""Most bytes of all streams of a trace: as many as a whole file of experiments may take when it is written."""
+"""Maximum bytes of all streams of a trace: as many as a whole file of experiments may have."""
 
 TEXT = "SELECT p.text FROM experiments.prompt AS p WHERE p.experiment_id = $id AND p.prompt_id = 0"
 LENGTH = "SELECT coalesce(sum(octet_length(k.arrow)), 0) AS n_bytes FROM experiments.kept_table AS k WHERE k.experiment_id = {id:d}"
@@ -31,7 +31,7 @@ def require_length(path: Path, experiment_id: int) -> None:
     except AtlasError as error:
         raise AtlasError(f"the trace of experiment {experiment_id} cannot be read: {error}") from error
     if n_bytes > MOST_BYTES:
-        raise AtlasError(f"the trace of experiment {experiment_id} cannot be read: it takes {n_bytes:,} bytes, and may take {MOST_BYTES:,}")
+        raise AtlasError(f"the trace of experiment {experiment_id} cannot be read: it takes {n_bytes:,} bytes, and the limit is {MOST_BYTES:,}")
 
 
 def save_answer(path: Path, tables: dict[str, pa.Table], title: str, author: str | None, *, is_whole: bool = False) -> int:
@@ -41,7 +41,7 @@ def save_answer(path: Path, tables: dict[str, pa.Table], title: str, author: str
     Raises AtlasError if it cannot be written.
     """
     if half := [text for text in (title, author) if text is not None and any("\ud800" <= character <= "\udfff" for character in text)]:
-        raise AtlasError(f"{half[0]!r} is no text in UTF-8: give another title or author")
+        raise AtlasError(f"{half[0]!r} cannot be encoded in UTF-8: give another title or author")
     from atlas.beside.experiments.store import save  # what writes DuckDB files, which reading goes without
 
     kept = {name: tables[name] for name in OF_EXPERIMENT}
@@ -59,7 +59,7 @@ def kept_answer(con: duckdb.DuckDBPyConnection, path: Path, experiment_id: int) 
     require_length(path, experiment_id)
     rows = fetch(con, WHOLE, {"id": experiment_id}).rows()
     if not rows:
-        raise AtlasError(f"experiment {experiment_id} was kept without its trace: it has what its arms predict (before_after), and no states")
+        raise AtlasError(f"experiment {experiment_id} was saved without its trace: it has the predictions of its arms (question before_after), but no states")
     try:
         tables = {name: table_of(stream) for name, stream in rows}
         require_answer(con, tables)

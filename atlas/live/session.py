@@ -80,23 +80,23 @@ class Live:
         """Trace a prompt at every position, unchanged and under each arm, and continue it by `n_new` tokens: the likeliest, or tokens drawn by a seed.
 
         corpus_id: corpus whose largest and mean coefficients a short form such as L20N630=max*0.5 refers to.
-        apart: index of the token whose prediction is taken apart, counted from the end if below 0, so that `prediction_parts` and other questions of
-        attribution answer for it; None for no token.
+        apart: index of the token whose prediction is taken apart, counted from the end if below 0. `prediction_parts` and other questions of
+        attribution answer for this token. None for no token.
         chat: the text is a user's message, or a JSON list of messages, each with role and content; the tokenizer's template renders it, up to the beginning of
         the assistant's answer.
-        Raises AtlasError for anything that the model or the atlas lacks, if the process has other weights than the atlas, or if it does not start.
+        Raises AtlasError for anything that the model or the atlas lacks, if the process has other weights than the atlas, or if the process does not start.
         """
         tables = self.answer(text, arms, n_new=n_new, seed=seed, corpus_id=corpus_id, apart=apart, is_chat=chat, progress=progress)
         return LiveTrace(self.con, self.path, tables["document"]["text"][0].as_py() if chat else text, tables)
 
     def kept(self, experiment: int) -> "LiveTrace":
-        """Read a trace that was saved with `save(title, with_trace=True)`, as it was when made; no model is needed. Raises AtlasError if there is none."""
+        """Read a trace that was saved with `save(title, with_trace=True)`, without the model. Raises AtlasError if it does not exist."""
         return LiveTrace(self.con, self.path, *kept_answer(self.con, self.path, experiment))
 
     def switch_off(
         self, prompts: Sequence[str], n: int = 10, *, layers: Sequence[int] | None = None, index: int = -1, progress: Progress = lambda _: None
     ) -> SwitchOffResult:
-        """Switch off the n largest sub-updates of each layer (all layers, or those given), one at a time, at one token of each prompt and nowhere else.
+        """Switch off the n largest sub-updates of each layer (all layers, or those given), one at a time, at one token of each prompt only.
 
         The result compares each sub-update's score with what the answer's logit loses without it. Raises what `trace` raises.
         """
@@ -106,7 +106,7 @@ class Live:
         self, text: str, arms: Sequence[ArmText], *, n_new: int = 0, seed: int | None = None, corpus_id: int = 0, is_traced: bool = True,
         apart: int | None = None, is_narrow: bool = False, is_chat: bool = False, progress: Progress = lambda _: None,
     ) -> dict[str, pa.Table]:  # fmt: skip
-        """Fetch the tables from the model process. is_traced: if False, only what the arms predict. is_narrow: states of the token `apart` alone.
+        """Fetch the tables of an answer from the model process. is_traced: False for the arms' predictions only. is_narrow: states of token `apart` only.
 
         Raises what `trace` raises.
         """
@@ -135,13 +135,13 @@ def arm_json(arm: ArmText, corpus_id: int) -> list[dict[str, Any]]:
 
 
 def name_of(arm: ArmText, k: int) -> str:
-    """Name an arm as people call it: by its short forms, or else by its number."""
+    """Name an arm by its short forms, or by its number if it has none."""
     parts = [arm] if isinstance(arm, str) else arm
     return ", ".join(part for part in parts if isinstance(part, str)) or f"arm {k}"
 
 
 class LiveTrace:
-    """A prompt's tables: every question answers for its positions, whose ids are negative, as for those of a corpus."""
+    """Tables of a prompt. Every question answers for the prompt's positions as for those of a corpus; their ids are negative."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, path: Path, text: str, tables: dict[str, pa.Table]) -> None:
         self.path, self.text, self.tables = path, text, tables
@@ -149,16 +149,16 @@ class LiveTrace:
 
     @property
     def positions(self) -> pl.DataFrame:
-        """Rows of the prompt's tokens, one each, first of the base, then of each arm: position_id, index, token, the prediction there, and surprisal in nats.
+        """Table with a row for each token of the prompt, of the base first, then of each arm: position_id, index, token, its prediction, surprisal in nats.
 
-        Surprisal is how little the tokens before it made a token expected; null for the first token, and for one that had probability 0."""
+        Surprisal is -ln of the probability that the tokens before gave the token; null for the first token, and for a token of probability 0."""
         return fetch(self.con, POSITIONS)
 
     def position_id(self, index: int = -1, arm: int = 0) -> int:
         """Find the position_id of a token of the prompt; a negative index counts from its end. Raises AtlasError if there is no such token."""
         found = self.positions.filter(pl.col("arm_id") == arm)["position_id"].to_list()
         if not -len(found) <= index < len(found):
-            raise AtlasError(f"no token {index} under arm {arm}: the prompt has {len(found)} tokens" if found else f"no arm {arm} was asked for")
+            raise AtlasError(f"no token {index} under arm {arm}: the prompt has {len(found)} tokens" if found else f"this trace has no arm {arm}")
         return int(found[index])
 
     @property
@@ -190,5 +190,5 @@ class LiveTrace:
         return fetch(self.con, LEADING, {"index": index, "n": n})
 
     def compare(self) -> pl.DataFrame:
-        """Compare arms with the base at each token: the likeliest next token without and with the arm, its effect on the former, KL(base ‖ arm) in nats."""
+        """Compare each arm with the base at each token: the likeliest next token of both, the log-probability change of the base's token, KL(base ‖ arm)."""
         return fetch(self.con, COMPARED)

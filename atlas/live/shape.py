@@ -36,7 +36,7 @@ def require_answer(con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table
     """
     of_trace = {*OF_CORPUS, *(name for name, of in facts().filled_by.items() if of in ("trace", "attribution"))}
     if unknown := sorted(tables.keys() - {*OF_EXPERIMENT, *of_trace}):
-        raise AtlasError(f"it has a table {shorten_json(unknown[0])}, and a trace has none of that name")
+        raise AtlasError(f"it has a table {shorten_json(unknown[0])}, and a trace has no such table")
     if missing := sorted(NEEDED - tables.keys()):
         raise AtlasError(f"it has no table {missing[0]}")
     cursor = con.cursor()
@@ -53,23 +53,23 @@ def require_answer(con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table
         cursor.close()
     arms = tables["arm"].to_pydict().get("arm_id", [])
     if not arms or set(arms) != set(range(len(arms))):
-        raise AtlasError("its arms are not counted from 0, the base")
+        raise AtlasError("its arms are not numbered 0 (the base), 1, 2 and so on")
 
 
 def require_shape(name: str, table: pa.Table, families: Mapping[str, str]) -> None:
     if table.num_rows > MOST_ROWS.get(name, table.num_rows):
-        raise AtlasError(f"its table {name} has {table.num_rows:,} rows, and {MOST_ROWS[name]:,} are traced at most")
+        raise AtlasError(f"its table {name} has {table.num_rows:,} rows, and a trace has at most {MOST_ROWS[name]:,}")
     for field in table.schema:
         if field.name not in families or table.column_names.count(field.name) > 1:
-            raise AtlasError(f"its table {name} has a column {shorten_json(field.name)} that is not its own, or is there twice")
+            raise AtlasError(f"its table {name} has a column {shorten_json(field.name)} that does not belong to it, or that it has twice")
         if family(field.type) != families[field.name]:
-            raise AtlasError(f"its table {name} has in {field.name} {family(field.type)}, and not {families[field.name]}")
+            raise AtlasError(f"column {field.name} of its table {name} has {family(field.type)}, and not {families[field.name]}")
 
 
 def require_below_zero(name: str, table: pa.Table, ids: list[str]) -> None:
     for column in ids:
         if column not in table.column_names or table[column].null_count or (table.num_rows and pc.max(table[column]).as_py() >= 0):
-            raise AtlasError(f"its table {name} has rows without a {column} below 0, as a prompt's are")
+            raise AtlasError(f"its table {name} has rows that lack a {column} below 0, as every row of a prompt has one")
 
 
 def require_tokens(name: str, table: pa.Table, last: int) -> None:
@@ -80,7 +80,7 @@ def require_tokens(name: str, table: pa.Table, last: int) -> None:
             ids = pc.list_flatten(ids)
         least, most = pc.min_max(ids).as_py().values()
         if least is not None and not 0 <= least <= most <= last:
-            raise AtlasError(f"its table {name} has in {column} {most if most > last else least}, and the atlas has tokens 0 to {last}")
+            raise AtlasError(f"column {column} of its table {name} has token {most if most > last else least}, and the atlas has tokens 0 to {last}")
 
 
 def family(kind: pa.DataType) -> str:

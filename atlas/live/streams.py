@@ -55,9 +55,9 @@ def require_plain(metadata: bytes) -> None:
         is_batch = kind == RECORD_BATCH
         is_compressed = is_batch and has_field(metadata, header + struct.unpack_from("<I", metadata, header)[0], COMPRESSION)
     except (struct.error, IndexError) as error:
-        raise AtlasError("it has a message that is none") from error
+        raise AtlasError("it has a message that cannot be parsed") from error
     if kind != SCHEMA and (not is_batch or is_compressed):
-        raise AtlasError("it has messages that are compressed, or no batches of rows")
+        raise AtlasError("it has messages that are compressed, or that are neither a schema nor batches of rows")
 
 
 def field_slot(metadata: bytes, table: int, field: int) -> int:

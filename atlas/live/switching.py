@@ -29,7 +29,7 @@ ORDER BY c.layer, c.sub_update_norm DESC, c.neuron
 
 
 MOST_LARGEST = 100
-"""Number of sub-updates of a layer and position whose coefficients are stored: the largest ones."""
+"""Number of sub-updates whose coefficients are stored for a layer and position: the largest ones."""
 
 
 class SwitchOffResult:
@@ -40,7 +40,7 @@ class SwitchOffResult:
 
     @property
     def frame(self) -> pl.DataFrame:
-        """Sub-updates in the order requested, one row each: their score (raw and frozen norm), and what the answer's logit loses without them, in logits."""
+        """Sub-updates in the order requested, one row each: their score (raw and frozen norm), and what the answer's logit loses without each, in logits."""
         outcome, arm = (frame_of(self.tables[name]) for name in ("outcome", "arm_change"))
         base = outcome.filter(arm_id=0).select("prompt_id", pl.col("answer_logit").alias("base_logit"))
         return (
@@ -86,7 +86,7 @@ def largest_neurons(traced: "LiveTrace", position_id: int, n: int, layers: Seque
     """List the neurons of the n largest sub-updates of each layer. Raises AtlasError for a layer that does not exist, or n outside 1 to MOST_LARGEST."""
     there = range(fetch(traced.con, "SELECT m.n_layers FROM model AS m").item())
     if not 1 <= n <= MOST_LARGEST:
-        raise AtlasError(f"the {n} largest sub-updates of a layer were asked for; 1 to {MOST_LARGEST} can be")
+        raise AtlasError(f"n is {n}, the number of largest sub-updates of a layer; it must be 1 to {MOST_LARGEST}")
     if unknown := sorted(set(layers or ()) - set(there)):
         raise AtlasError(f"layer {unknown[0]} was asked for; the model has layers 0 to {there[-1]}")
     asked = {"position": position_id, "layers": list(there if layers is None else layers), "n": n}
@@ -96,7 +96,7 @@ def largest_neurons(traced: "LiveTrace", position_id: int, n: int, layers: Seque
 def fit_into_experiment(tables: dict[str, pa.Table], prompt_id: int, n_before: int, at: int, *, is_first: bool) -> dict[str, pl.DataFrame]:
     """Fit an answer's rows into an experiment of several answers.
 
-    Arms are numbered on from `n_before`. The base arm comes once, its outcomes and the rows of a prompt once for each prompt.
+    The arms are numbered from `n_before` + 1. The base arm is stored once in all; its outcomes and the rows of a prompt are stored once for each prompt.
     """
     found = {}
     for name in OF_EXPERIMENT:

@@ -61,7 +61,7 @@ class Question:
 
     @property
     def macro(self) -> str:
-        """Name of the macro in SQL, after the name of its database unless that is the atlas itself."""
+        """Name of the macro in SQL, with the name of its database in front unless the database is the atlas itself."""
         return f"{self.catalog}.{self.name}" if self.catalog else self.name
 
     @property
@@ -105,7 +105,7 @@ def parse_parameter(name: str, text: str) -> Parameter:
 
 
 def parse_question(name: str, sql: str, catalog: str = "") -> Question:
-    """Read the header of a question's file. catalog: the attached database that has its macro, '' for the atlas.
+    """Read the header of a question's file. catalog: the attached database that has the question's macro, '' for the atlas.
 
     Raises AtlasError with the name of the file and what its header lacks.
     """
@@ -130,7 +130,7 @@ def parse_question(name: str, sql: str, catalog: str = "") -> Question:
 
 @cache
 def questions() -> dict[str, Question]:
-    """Read every installed question, by name in alphabetical order: those of atlases, and those of the files beside them."""
+    """Read every installed question, by name in alphabetical order: questions about atlases, and about the files beside them."""
     found = [(name, sql, "") for name, sql in question_sources().items()]
     found += [(name, sql, kind.name) for kind in kinds() for name, sql in kind.questions().items()]
     return {name: parse_question(name, sql, catalog) for name, sql, catalog in sorted(found)}
@@ -149,7 +149,7 @@ def explain_unknown_name(name: str) -> str:
     if near:
         return f"no question '{name}'; did you mean {', '.join(near)}?"
     about = f"neurons_promoting('{name}'), neurons_triggered_by('{name}') or neurons_with_words('{name}')"
-    return f"no question '{name}', in names and titles. If it is a word of the text: {about}. `atlas questions` lists all"
+    return f"no question has '{name}' in its name or title. If it is a word of the text, ask {about}. `atlas questions` lists all"
 
 
 def similar_names(name: str, likeness: float = 0.6) -> list[str]:

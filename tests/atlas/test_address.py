@@ -37,7 +37,7 @@ def test_writing_and_reading_is_the_identity(address: Neuron | Head, text: str) 
 
 def test_one_kind_asked_for_and_the_other_given_says_how_to_see_it() -> None:
     assert parse_neuron("L3N7") == parse_head("L3H7") == (3, 7)
-    with pytest.raises(AtlasError, match="L3H7 is an attention head, and a neuron was asked for, such as L3N17; `atlas show L3H7`"):
+    with pytest.raises(AtlasError, match="L3H7 is an attention head, but a neuron is needed here, such as L3N17; `atlas show L3H7`"):
         parse_neuron("l3h7")
-    with pytest.raises(AtlasError, match="L3N7 is a neuron, and an attention head was asked for, such as L3H7; `atlas show L3N7`"):
+    with pytest.raises(AtlasError, match="L3N7 is a neuron, but an attention head is needed here, such as L3H7; `atlas show L3N7`"):
         parse_head("l3n7")

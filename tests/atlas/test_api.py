@@ -51,7 +51,7 @@ def test_an_unknown_method_names_the_nearest(a: atlas.Atlas) -> None:
         ("top_triggers", {"layer": 0}, "missing a required argument: 'neuron'"),
         ("top_triggers", {"layer": 0, "neuron": None}, "neuron must not be None"),
         ("top_triggers", {"layer": 0, "neuron": 0, "colour": 1}, "colour"),
-        ("prediction_trace", {"position_id": 3}, "position 3 is not traced; the nearest that are: 2, 8, 101"),
+        ("prediction_trace", {"position_id": 3}, "position 3 is not traced; the nearest traced positions are 2, 8, 101"),
         ("nearest_states", {"position_id": 2, "layer": 0, "site": "mlp_out"}, "no site 'mlp_out'; they are resid_pre, attn_out"),
         ("value_tokens", {"layer": 0, "neuron": 0, "direction": "up"}, "they are promoted, suppressed"),
         ("neurons_triggered_by", {"token": "cat", "tail": "both"}, "they are max, min"),
@@ -77,10 +77,14 @@ def test_an_unknown_method_names_the_nearest(a: atlas.Atlas) -> None:
         ("token_context", {"position_ids": [1, 50]}, "no position 50"),
         ("position_tokens", {"at_position": 50}, "no position 50"),
         ("position_events", {"position_id": 3}, "position 3 is not traced"),
-        ("trigger_contexts", {"layer": 0, "neuron": 1, "width": -1}, "width is how many tokens, at least 0, not -1"),
-        ("trigger_contexts", {"layer": 0, "neuron": 1, "per_sequence": 0}, "per_sequence is how many triggers of a sequence, at least 1, not 0"),
-        ("coefficient_samples", {"layer": 0, "neuron": 1, "n_bins": 0}, "n_bins is how many bins, at least 1, not 0"),
-        ("abstention", {"steps": 0}, "steps is how many thresholds, at least 1, not 0"),
+        ("trigger_contexts", {"layer": 0, "neuron": 1, "width": -1}, "width is the number of tokens, and must be at least 0, not -1"),
+        (
+            "trigger_contexts",
+            {"layer": 0, "neuron": 1, "per_sequence": 0},
+            "per_sequence is the number of triggers of a sequence, and must be at least 1, not 0",
+        ),
+        ("coefficient_samples", {"layer": 0, "neuron": 1, "n_bins": 0}, "n_bins is the number of bins, and must be at least 1, not 0"),
+        ("abstention", {"steps": 0}, "steps is the number of thresholds, and must be at least 1, not 0"),
         ("calibration", {"mass": "maybe"}, "no mass 'maybe'; they are no, yes"),
         ("neurons_with_words", {"words": ""}, "the words are blank"),
         ("traced_positions", {"words": " "}, "the words are blank"),
@@ -98,7 +102,7 @@ def test_sql_takes_parameters_of_both_kinds(a: atlas.Atlas) -> None:
 
 @pytest.mark.parametrize("parameters", [["a\ud800"], {"text": "a\ud800"}, [["a\ud800"]]])
 def test_half_a_surrogate_pair_is_no_parameter(a: atlas.Atlas, parameters: list | dict) -> None:
-    with pytest.raises(AtlasError, match="a text among the parameters is no UTF-8"):
+    with pytest.raises(AtlasError, match="a text among the parameters cannot be encoded in UTF-8"):
         a.sql(f"SELECT {'$text' if isinstance(parameters, dict) else '?'}", parameters)
 
 
@@ -245,7 +249,7 @@ def test_another_distributions_schema_package_is_named(tmp_path: Path) -> None:
     code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(root)!r}]; import atlas"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert found.returncode == 1
-    assert f"another distribution's ({tmp_path}/schema/__init__.py)" in found.stderr
+    assert f"'schema' ({tmp_path}/schema/__init__.py) belongs to another distribution" in found.stderr
 
 
 def test_numpys_integers_are_numbers(a: atlas.Atlas) -> None:
@@ -271,5 +275,5 @@ def test_a_closed_atlas_says_so(tiny_path: Path) -> None:
 
 
 def test_a_neuron_has_an_address(a: atlas.Atlas) -> None:
-    with pytest.raises(AtlasError, match="'17' is no address"):
+    with pytest.raises(AtlasError, match="'17' is not an address"):
         a.neuron(17)  # type: ignore[arg-type]

@@ -62,7 +62,7 @@ def test_heads_asked_of_an_atlas_without_such_a_pass_name_it_and_its_command(
         (("head_card", "--layer", "0", "--head", "7"), "no head 7: this model has heads 0 to 0"),
         (("head_tokens", "--layer", "3", "--head", "0"), "no layer 3: this model has layers 0 to 2"),
         (("attention_sources", "--position-id", "8", "--layer", "-1", "--head", "0"), "no layer -1: this model has layers 0 to 2"),
-        (("nearest_token_states", "--token", "cat", "--layer", "1"), "no mean states of layer 1; they are kept of layers 0, 2"),
+        (("nearest_token_states", "--token", "cat", "--layer", "1"), "no mean states of layer 1 are stored; they are stored for layers 0, 2"),
     ],
 )
 def test_a_head_or_layer_that_there_is_not_is_one_line_with_what_there_is(

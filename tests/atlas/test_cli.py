@@ -174,7 +174,7 @@ def test_latex_has_a_caption_and_label(call) -> None:
 def test_a_source_date_that_is_no_time_is_said(call, monkeypatch: pytest.MonkeyPatch, epoch: str) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
     code, _, err = call("ask", *TRIGGERS, "--format", "latex")
-    assert (code, err) == (1, f"Error: SOURCE_DATE_EPOCH is {epoch!r}, and not seconds since 1970; unset it, or set it to a whole number\n")
+    assert (code, err) == (1, f"Error: SOURCE_DATE_EPOCH is {epoch!r}, and not a number of seconds since 1970; unset it, or set it to a whole number\n")
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_an_atlas_whose_name_is_no_utf_8_is_said(call, tiny_path: Path, tmp_path
 def test_text_that_no_file_takes_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(cli, "main", lambda *_, **__: "\udcff".encode())
     assert run([], is_debug=False) == 1
-    assert capsys.readouterr().err == "Error: U+DCFF is half a surrogate pair, which no text has: is all that was typed UTF-8?\n"
+    assert capsys.readouterr().err == "Error: U+DCFF is half a surrogate pair, which UTF-8 cannot encode: check that the command line is UTF-8\n"
 
 
 @pytest.mark.thorough
@@ -279,7 +279,7 @@ def test_a_query_on_standard_input_is_utf_8(tiny_path: Path) -> None:
 
     assert asked("SELECT 'é' AS e".encode()).stdout.decode() == "e\né\n"
     wrong = asked(b"SELECT 1 -- \xff")
-    assert (wrong.returncode, wrong.stderr) == (1, b"Error: standard input is no UTF-8 (byte 12), and a query is; save it as UTF-8\n")
+    assert (wrong.returncode, wrong.stderr) == (1, b"Error: standard input is not UTF-8 (byte 12): save the query as UTF-8\n")
 
 
 def test_standard_input_that_cannot_be_read_is_said(tiny_path: Path, tmp_path: Path) -> None:
@@ -290,7 +290,10 @@ def test_standard_input_that_cannot_be_read_is_said(tiny_path: Path, tmp_path: P
 
 @pytest.mark.parametrize(
     ("closed", "said"),
-    [(0, "standard input is closed, and - reads the query from it"), (1, "standard output is closed, and answers go there; > /dev/null throws them away")],
+    [
+        (0, "standard input is closed, but - reads the query from it"),
+        (1, "standard output is closed, so that answers cannot be written; > /dev/null discards them"),
+    ],
 )
 def test_a_stream_that_is_closed_is_said(tiny_path: Path, closed: int, said: str) -> None:
     code = "import os, sys\nos.close(int(sys.argv[1]))\nos.execv(sys.executable, [sys.executable, '-c', 'from atlas.cli import main; main()', *sys.argv[2:]])"
@@ -366,7 +369,7 @@ def test_a_parquet_file_that_may_be_a_lake_s_is_not_replaced_and_one_of_an_answe
     file.write_bytes(b"rows")
     code, _, err = call("ask", *TRIGGERS, "-o", str(file))
     assert (code, file.read_bytes()) == (1, b"rows")
-    assert f"cannot write {file}: it may be a lake's, since no ducklake-1.parquet.provenance.json lies beside it" in err
+    assert f"cannot write {file}: it may belong to a lake, since there is no ducklake-1.parquet.provenance.json beside it" in err
     file.unlink()
     for _ in range(2):
         assert call("ask", *TRIGGERS, "-o", str(file))[0] == 0
@@ -388,7 +391,7 @@ def test_no_answer_is_written_over_an_atlas(call, tiny_path: Path, tmp_path: Pat
     for target in (copy, link, tmp_path / ".." / tmp_path.name / "copy.csv"):
         code, _, err = call("ask", *TRIGGERS, "-o", str(target))
         assert code == 1
-        assert "it is a DuckDB file, and stays as it is" in err
+        assert "it is a DuckDB file, which is never overwritten" in err
     assert copy.read_bytes() == tiny_path.read_bytes()
     assert call("ask", *TRIGGERS, "-o", "-", "--format", "csv")[0] == 2
 
@@ -424,7 +427,7 @@ def test_export_needs_a_file_and_takes_questions_and_sql(call, tmp_path: Path) -
     assert json.loads((tmp_path / "t.parquet.provenance.json").read_text())["n_rows"] == 144
     code, _, err = call("export", *TRIGGERS, "-o", str(tmp_path / "t.xlsx"))
     assert code == 1
-    assert "no format for the suffix '.xlsx'" in err
+    assert "no format has the suffix '.xlsx'" in err
 
 
 @pytest.mark.thorough
@@ -440,7 +443,7 @@ def test_sql_runs_a_select_from_the_line_or_from_stdin(tiny_path: Path) -> None:
 def test_sql_says_on_stderr_when_there_are_more_rows(call) -> None:
     code, out, err = call("sql", "FROM trigger", "--max-rows", "2", "--format", "jsonl")
     assert (code, len(out.splitlines())) == (0, 2)
-    assert err == "only the first 2 rows: --max-rows gives more\n"
+    assert err == "only the first 2 rows: raise --max-rows for more\n"
     assert call("sql", "FROM trigger", "--max-rows", "144", "--format", "jsonl")[2] == ""
 
 
@@ -457,7 +460,7 @@ def test_a_file_has_every_row_or_is_not_written(call, tmp_path: Path, command: t
 @pytest.mark.parametrize("seconds", ["nan", "inf", "0", "-1", "1e9"])
 def test_a_time_limit_is_one(call, seconds: str) -> None:
     code, _, err = call("sql", "SELECT 1", "--timeout", seconds)
-    assert (code, "is no time between 0 and 86,400 seconds" in err) == (2, True)
+    assert (code, "is not between 0 and 86,400 seconds" in err) == (2, True)
 
 
 @pytest.mark.first_cases(14)
@@ -473,7 +476,7 @@ def test_a_time_limit_is_one(call, seconds: str) -> None:
         (["ask", "top_triggers", "--layer", "1"], 2, "--neuron"),
         (["ask", "top_triggers", "--layer", "x", "--neuron", "1"], 2, "not a valid integer"),
         (["ask", "top_triggers", "--layer", "7", "--neuron", "1"], 1, "no layer 7: this model has layers 0 to 2"),
-        (["ask", "prediction_trace", "--position-id", "3"], 1, "the nearest that are: 2, 8, 101"),
+        (["ask", "prediction_trace", "--position-id", "3"], 1, "the nearest traced positions are 2, 8, 101"),
         (["trace", " "], 1, "the prompt is empty: give it some text"),
         (["show", "L9N0"], 1, "no layer 9"),
         (["show", "L0H9"], 1, "no head 9: this model has heads 0 to 0"),
@@ -481,11 +484,11 @@ def test_a_time_limit_is_one(call, seconds: str) -> None:
         (["aks"], 2, "no command 'aks'; did you mean ask"),
         (["schema", "triger"], 2, "no table or view 'triger'; did you mean trigger"),
         (["questions", "top_trigers"], 2, "no such option"),
-        (["ask", "money"], 2, "no question 'money', in names and titles. If it is a word of the text: neurons_promoting('money')"),
+        (["ask", "money"], 2, "no question has 'money' in its name or title. If it is a word of the text, ask neurons_promoting('money')"),
         (["ask", "repeat"], 2, "no question 'repeat'; did you mean elhage2021_induction, head_behaviours, heads_by, trigger_contexts?"),
         (["ask", "token_context", "--position-ids", "[1,two]"], 2, "no list of whole numbers"),
         (["ask", "token_context", "--position-ids", "²"], 2, "no list of whole numbers"),
-        (["ask", "token_context", "--position-ids", "1" * 5_000], 2, f"'{'1' * 80}' is no list of whole numbers"),
+        (["ask", "token_context", "--position-ids", "1" * 5_000], 2, f"'{'1' * 80}' is not a list of whole numbers"),
     ],
 )
 def test_errors_are_one_clear_line(call, arguments: list[str], code: int, message: str) -> None:
@@ -533,9 +536,9 @@ def test_position_ids_are_taken_in_brackets_too(call) -> None:
 @pytest.mark.thorough
 def test_what_to_read_rows_with_is_said_beside_them(call) -> None:
     err = call("ask", "neurons_triggered_by", "--token", "cat")[2]
-    assert err == "note: n_kept is under 30 in 12 of 12 rows: what they average over is little.\n"
+    assert err == "note: n_kept is under 30 in 12 of 12 rows: these rows average over few cases.\n"
     err = call("ask", "bottom_triggers", "--layer", "0", "--neuron", "1", "--n", "99", "--corpus", "1")[2]
-    assert err == "note: 3 of the 99 asked for: n is how many, at most as many as ingest kept per key.\n"
+    assert err == "note: 3 of the 99 requested: n is how many, at most as many as ingest kept per key.\n"
 
 
 @pytest.mark.thorough

@@ -160,7 +160,7 @@ def test_a_long_text_is_cropped_as_a_short_one() -> None:
 
 
 def test_many_rows_as_wide_as_one_long_cell_are_no_table() -> None:
-    with pytest.raises(AtlasError, match="201 rows as wide as the widest are more than a table of 100 MB: choose --format csv"):
+    with pytest.raises(AtlasError, match="201 rows of these columns can be more than a table of 100 MB: choose --format csv"):
         terminal_table(pl.DataFrame({"a": ["x" * 600_000] + [""] * 200}))
 
 
@@ -284,7 +284,7 @@ def test_the_sidecar_lies_beside_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [".xlsx", ""])
 def test_an_unknown_suffix_is_answered_with_the_known(suffix: str) -> None:
-    with pytest.raises(AtlasError, match=r"they are \.txt \.json \.jsonl \.csv \.parquet \.md \.tex"):
+    with pytest.raises(AtlasError, match=r"use one of \.txt \.json \.jsonl \.csv \.parquet \.md \.tex"):
         format_of(Path(f"table{suffix}"))
 
 

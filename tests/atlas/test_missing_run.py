@@ -54,4 +54,4 @@ def test_a_table_of_a_companion_is_not_the_atlas_s_of_its_name(tiny_path: Path) 
 @pytest.mark.parametrize(("name", "said"), [("knn_result", "atlas retrieve"), ("experiment_summary", "atlas experiment list")])
 def test_what_lies_beside_is_told_by_another_command_than_the_one_that_was_called(tmp_path: Path, name: str, said: str) -> None:
     path = write_tiny_atlas(tmp_path / "tiny.duckdb")
-    assert CliRunner().invoke(cli, ["ask", name, "--db", str(path)]).stderr.endswith(f" that it counts ({said})\n")
+    assert CliRunner().invoke(cli, ["ask", name, "--db", str(path)]).stderr.endswith(f" that the question reads ({said})\n")

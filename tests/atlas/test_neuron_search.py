@@ -102,11 +102,11 @@ def test_a_question_is_paged_in_its_own_order(tiny_copy: duckdb.DuckDBPyConnecti
 @pytest.mark.parametrize(
     ("search", "message"),
     [
-        (Search({"value_nrm": (0, 1)}), "neurons have no number 'value_nrm'; did you mean value_norm"),
-        (Search(order="layer; DROP TABLE neuron"), "neurons have no number 'layer; DROP TABLE neuron'"),
-        (Search({"histogram": (0, 1)}), "neurons have no number 'histogram'"),
-        (Search({"zzz": (0, 1)}), "they have layer, neuron, key_norm"),
-        (Search({"mean": (2, 1)}), "mean from 2 to 1: nothing lies there; the smaller number comes first"),
+        (Search({"value_nrm": (0, 1)}), "neurons have no number named 'value_nrm'; did you mean value_norm"),
+        (Search(order="layer; DROP TABLE neuron"), "neurons have no number named 'layer; DROP TABLE neuron'"),
+        (Search({"histogram": (0, 1)}), "neurons have no number named 'histogram'"),
+        (Search({"zzz": (0, 1)}), "the names are layer, neuron, key_norm"),
+        (Search({"mean": (2, 1)}), "mean from 2 to 1: this range is empty; give the smaller number first"),
         (Search({"mean": (nan, None)}), "mean from nan to None: a bound is a finite number"),
         (Search({"mean": (None, inf)}), "a bound is a finite number"),
     ],

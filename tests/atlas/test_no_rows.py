@@ -30,7 +30,9 @@ def test_python_warns_whoever_asked(path: Path) -> None:
             with pytest.warns(UserWarning, match="^prediction_parts has no rows, because this atlas has no attribution run: `atlas ingest ") as caught:
                 assert ask().is_empty()
             assert caught[0].filename == __file__
-        with pytest.warns(UserWarning, match="^no rows: it reads what the pass attribution fills, of which this atlas has no run: `atlas ingest ") as caught:
+        with pytest.warns(
+            UserWarning, match="^no rows: it reads a table that the pass attribution fills, and this atlas has no attribution run: `atlas ingest "
+        ) as caught:
             a.sql("SELECT p.kind FROM prediction_parts(2) AS p WHERE p.n_parts > 1")
         assert caught[0].filename == __file__
 
@@ -38,10 +40,10 @@ def test_python_warns_whoever_asked(path: Path) -> None:
 @pytest.mark.parametrize(
     ("sql", "said"),
     [
-        ("SELECT * FROM attention", "it reads what the pass attribution fills, of which this atlas has no run: "),
+        ("SELECT * FROM attention", "it reads a table that the pass attribution fills, and this atlas has no attribution run: "),
         ("FROM value_tokens(9, 0)", "value_tokens: no layer 9: this model has layers 0 to 2"),
         ("WITH v AS (FROM neurons_promoting('cats', n := 3)) SELECT v.layer FROM v", "neurons_promoting: no token 'cats' in the vocabulary"),
-        ("FROM prediction_trace(position_id := 3)", "prediction_trace: position 3 is not traced; the nearest that are: 2"),
+        ("FROM prediction_trace(position_id := 3)", "prediction_trace: position 3 is not traced; the nearest traced positions are 2"),
         ("FROM prediction_trace(-1)", "prediction_trace: position -1 is not traced"),
         ("SELECT * FROM neuron WHERE layer = 9", None),
         ("FROM value_tokens((SELECT 9), 0)", None),
@@ -59,5 +61,7 @@ def test_a_statement_says_what_its_questions_were_asked_for_or_which_run_it_lack
 def test_the_command_line_says_it_of_a_statement(path: Path) -> None:
     ran = CliRunner().invoke(cli, ["sql", "FROM prediction_parts(2)", "--db", str(path)])
     assert ran.exit_code == 0
-    assert ran.stderr.startswith(f"note: no rows: it reads what the pass attribution fills, of which this atlas has no run: `atlas ingest {path} ")
+    assert ran.stderr.startswith(
+        f"note: no rows: it reads a table that the pass attribution fills, and this atlas has no attribution run: `atlas ingest {path} "
+    )
     assert ran.stderr.endswith(" --attribution`\n")

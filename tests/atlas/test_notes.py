@@ -15,7 +15,8 @@ from schema.errors import AtlasError, QueryRefused
 def test_rows_that_average_over_few_are_counted() -> None:
     q = questions()["geva2021_fig9"]
     assert (
-        note_small_counts(q, pl.DataFrame({"n_positions": [29, 30, 3, 0, None]})) == "n_positions is under 30 in 2 of 5 rows: what they average over is little."
+        note_small_counts(q, pl.DataFrame({"n_positions": [29, 30, 3, 0, None]}))
+        == "n_positions is under 30 in 2 of 5 rows: these rows average over few cases."
     )
     assert note_small_counts(q, pl.DataFrame({"n_positions": [30, 4000]})) == ""
     assert note_small_counts(questions()["value_tokens"], pl.DataFrame({"rank": [1]})) == ""
@@ -43,10 +44,10 @@ def test_the_column_that_counts_is_one_of_the_answer() -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
-        ("top_triggers", {"layer": 0, "neuron": 1, "n": 50, "corpus": 0}, ["3 of the 50 asked for: n is how many, at most as many as ingest kept per key."]),
+        ("top_triggers", {"layer": 0, "neuron": 1, "n": 50, "corpus": 0}, ["3 of the 50 requested: n is how many, at most as many as ingest kept per key."]),
         ("top_triggers", {"layer": 0, "neuron": 1, "n": 2}, []),
         ("top_triggers", {"layer": 0, "neuron": 1, "n": 25}, []),
-        ("value_tokens", {"layer": 0, "neuron": 1, "n": 40}, ["2 of the 40 asked for: n is how many of each direction; an atlas holds 30."]),
+        ("value_tokens", {"layer": 0, "neuron": 1, "n": 40}, ["2 of the 40 requested: n is how many of each direction; an atlas holds 30."]),
         ("traced_positions", {"n": 50}, []),
     ],
 )

@@ -54,12 +54,12 @@ def count_kept(path: Path) -> list[int]:
 def test_a_model_that_was_replaced_takes_nobodys_annotations_and_members(path: Path) -> None:
     before = count_kept(path)
     change(path, "UPDATE model SET weights_sha256 = 'other'")
-    said = f"annotations: {len(LOOKS)} of another model than this atlas's, left out here and kept in their file"
+    said = f"annotations: {len(LOOKS)} of another model than this atlas's, not shown here, but kept in the file"
     with atlas.open(path) as a:
         assert [a.ask(name).height for name in FIGURES] == [0] * len(FIGURES)
         assert a.in_collection("cats").is_empty()
         assert said in make_item(a, ITEMS["geva2021_fig2"], {}).reason
-        assert {said, f"collections: {len(MEMBERS)} of another model than this atlas's, left out here and kept in their file"} <= {*a.status().notes}
+        assert {said, f"collections: {len(MEMBERS)} of another model than this atlas's, not shown here, but kept in the file"} <= {*a.status().notes}
         # by whatever way it is asked
         assert a.sql("SELECT count(*) FROM annotations.annotation_item", own_process=True).item() == 0
         assert a.sql("SELECT count(*) FROM annotations.pattern_match").item() == 0
@@ -71,10 +71,10 @@ def test_a_model_that_was_replaced_takes_nobodys_annotations_and_members(path: P
 def test_annotations_of_a_text_that_was_replaced_are_left_out_each_by_itself(path: Path) -> None:
     """Position 5 ends a text of L0N0 alone, by anna, bert and the miner: those of the other keys are of four texts."""
     change(path, "UPDATE position SET token_id = 10 WHERE position_id = 5", "UPDATE document SET text = replace(text, 'The cat', 'Our cat')")
-    said = "annotations: 3 of another text than this atlas's, left out here and kept in their file"
+    said = "annotations: 3 of another text than this atlas's, not shown here, but kept in the file"
     with atlas.open(path) as a:
         assert a.geva2021_fig2().select("layer", "annotator_kind", "n_keys").rows() == [(0, "person", 2), (2, "person", 2)]
-        assert {said, "collections: 1 of another text than this atlas's, left out here and kept in their file"} <= {*a.status().notes}
+        assert {said, "collections: 1 of another text than this atlas's, not shown here, but kept in the file"} <= {*a.status().notes}
         assert a.in_collection("cats")["kind"].to_list() == ["neuron", "neuron", "head", "token"]
         assert f"Note: {said}." in make_item(a, ITEMS["geva2021_fig2"], {}).caption
 
@@ -82,7 +82,7 @@ def test_annotations_of_a_text_that_was_replaced_are_left_out_each_by_itself(pat
 def test_an_update_or_a_random_vector_of_another_draw_is_left_out(path: Path) -> None:
     change(path, "UPDATE control_token SET token_id = 11 WHERE control = 'random_vector' AND layer = 0 AND item = 0 AND rank = 1")
     with atlas.open(path) as a:
-        assert "annotations: 1 of another text than this atlas's, left out here and kept in their file" in a.status().notes
+        assert "annotations: 1 of another text than this atlas's, not shown here, but kept in the file" in a.status().notes
         assert a.geva2022_concepts()["subject"].to_list() == ["value", "ffn_update"]
 
 
@@ -122,7 +122,7 @@ def test_what_a_file_says_that_was_left_out_is_not_believed(path: Path) -> None:
         assert not [note for note in a.status().notes if "777" in note]
     change(path, "UPDATE model SET weights_sha256 = 'other'")
     with atlas.open(path) as a:
-        assert f"collections: {len(MEMBERS)} of another model than this atlas's, left out here and kept in their file" in a.status().notes
+        assert f"collections: {len(MEMBERS)} of another model than this atlas's, not shown here, but kept in the file" in a.status().notes
     change(path, "UPDATE model SET weights_sha256 = 'ww'")
     with (
         atlas.open(path) as a,

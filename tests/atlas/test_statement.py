@@ -49,5 +49,5 @@ def test_nul_is_looked_for_as_every_text_is(a: atlas.Atlas) -> None:
 
 
 def test_a_number_that_cannot_be_written_is_refused_in_words(a: atlas.Atlas) -> None:
-    with pytest.raises(AtlasError, match="n must be .*, and this one has more than 127 bits"):
+    with pytest.raises(AtlasError, match="n must be .* of at most 127 bits, and the given number has more"):
         a.ask("top_triggers", layer=0, neuron=1, n=10**10000)

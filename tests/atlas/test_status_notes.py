@@ -35,8 +35,8 @@ def test_pieces_a_text_twice_and_an_unfinished_ingest_are_noted(
     (tmp_path / "copy.duckdb.work").mkdir()
     expected = [
         "2 documents of corpus 0 are pieces of longer text files",
-        "corpora 0 and 9 are tales, cut in two ways (context 16 and 12, documents 7 and 5): questions take both unless they are given one",
-        f"an ingest is running or was interrupted ({path}.work): the command that made it goes on where it stopped",
+        "corpora 0 and 9 are tales, cut in two ways (context 16 and 12, documents 7 and 5): questions read both unless one of them is given",
+        f"an ingest is running or was interrupted ({path}.work): run its command again to continue it",
     ]
     assert run(["status", str(path)], False) == 0
     assert [line.removeprefix("note: ") for line in capfd.readouterr().out.splitlines() if line.startswith("note: ")] == expected
@@ -52,7 +52,7 @@ def test_many_corpora_of_one_text_are_said_in_few_lines(tiny_copy: duckdb.DuckDB
     said = list(describe_duplicate_corpora(tiny_copy))
     assert len(said) == 11
     assert said[0].startswith("corpora 0 and 100 are tales, cut in two ways (")
-    assert said[-1] == "further corpora are texts that others are, cut in other ways"
+    assert said[-1] == "further corpora have the same text as others, cut in other ways"
 
 
 def test_an_ingest_that_was_interrupted_before_its_first_snapshot_is_named(tiny_path: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -61,4 +61,4 @@ def test_an_ingest_that_was_interrupted_before_its_first_snapshot_is_named(tiny_
     assert run(["status", str(path)], False) == 1
     said = capfd.readouterr().err
     assert said.startswith(f"Error: no atlas at {path} yet: an ingest is running or was interrupted ({path}.work): ")
-    assert said.endswith("the command that made it goes on where it stopped\n")
+    assert said.endswith("run its command again to continue it\n")

@@ -86,6 +86,6 @@ class Clients:
         try:
             return ask_once(a, rng, self.save)
         except AtlasError as error:
-            if "ended before it answered" in str(error) or "did not start: it said nothing" in str(error):
+            if "ended before it answered" in str(error) or "did not start: it wrote no output" in str(error):
                 return "cut"
             raise

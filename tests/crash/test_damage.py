@@ -60,8 +60,8 @@ def test_what_is_whole_is_said_to_be(atlas: Path) -> None:
     lines = done.output.splitlines()
     read = [Path(line.split(":")[0].removeprefix("ok      ")).name for line in lines[: 1 + len(kinds())]]
     assert read == [atlas.name, *(kind.path(atlas).name for kind in kinds())]
-    assert "and 2 files of keys are what was written" in lines[0]
-    assert lines[-1].endswith(f"rules hold; {1 + len(kinds())} files are what was written")
+    assert "and 2 files of keys are as they were written" in lines[0]
+    assert lines[-1].endswith(f"rules hold; {1 + len(kinds())} files are as they were written")
 
 
 @pytest.mark.thorough
@@ -115,7 +115,7 @@ def test_without_digests_it_is_read_and_that_is_said(atlas: Path) -> None:
         con.execute("DELETE FROM table_digest; UPDATE trigger SET preceding_scale = 9")
     done = ask(atlas, "--quiet")
     assert done.exit_code == 0, done.output
-    assert done.output.endswith(f"; no digests tell whether {atlas} is what was written\n")
+    assert done.output.endswith(f"; no digests tell whether {atlas} is as it was written\n")
 
 
 @pytest.mark.ci_cases(1)

@@ -58,7 +58,7 @@ def test_lines_add_up_to_the_projection(tiny: Tiny, target: Path) -> None:
 
 
 def test_a_position_that_is_not_there_and_another_model_are_refused(tiny: Tiny, target: Path) -> None:
-    assert "no position 999999999; table position has those that exist" in str(asked(target, 999999999, "L0H0.q", "--model", tiny.folder).exception)
+    assert "no position 999999999; table position lists those that exist" in str(asked(target, 999999999, "L0H0.q", "--model", tiny.folder).exception)
     other = make(tiny.folder.parent / "other", "gpt2")
     refused = asked(target, 1, "L0H0.q", "--model", other.folder).exception
     assert isinstance(refused, AtlasError) and "this atlas is of" in str(refused)

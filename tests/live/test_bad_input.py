@@ -93,7 +93,7 @@ def silence(connection: socket.socket) -> None:
     ("said", "expected"),
     [
         (garbage, "ended before it answered"),
-        (other_json, "is no model process, or one of another release: it said no line of the protocol"),
+        (other_json, "is not a model process, or is one of another release: its answer does not follow the protocol"),
         (silence, "ended before it answered (timed out)"),
         (lambda _: None, "ended before it answered"),
     ],

@@ -96,7 +96,7 @@ def test_whoever_has_the_token_asks_as_on_the_socket(port: int, token: str, worl
         with pytest.raises(AtlasError, match="no model process answers at"):
             a.live().trace(PROMPT)
         monkeypatch.setenv(ADDRESS, "nonsense")
-        with pytest.raises(AtlasError, match="it is HOST:PORT"):
+        with pytest.raises(AtlasError, match="it must be HOST:PORT"):
             a.live().trace(PROMPT)
 
 

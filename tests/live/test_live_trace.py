@@ -231,7 +231,7 @@ def test_a_trace_that_was_kept_is_asked_again_without_the_model(process: World, 
         for name, table in found.tables.items():
             assert again.tables[name].equals(table), name
         assert [frame.equals(other) for frame, other in zip(all_of(again), expected, strict=True)] == [True] * len(expected)
-        with pytest.raises(AtlasError, match="experiment 1 was kept without its trace"):
+        with pytest.raises(AtlasError, match="experiment 1 was saved without its trace"):
             a.live().kept(1)
         with pytest.raises(AtlasError, match="no experiment 2"):
             a.live().kept(2)
@@ -246,7 +246,7 @@ def test_a_trace_of_one_token(opened: atlas.api.Atlas) -> None:
     assert found.positions.height == found.positions["index"].max() + 1
     with pytest.raises(AtlasError, match="no token 99 under arm 0"):
         found.position_id(99)
-    with pytest.raises(AtlasError, match="no arm 3 was asked for"):
+    with pytest.raises(AtlasError, match="this trace has no arm 3"):
         found.position_id(0, arm=3)
 
 
@@ -329,26 +329,30 @@ def with_token(table: pa.Table, column: str, last: object) -> pa.Table:
 FOREIGN = pa.table({"position_id": [1]})
 LAST = D_VOCAB - 1
 SPOILED: dict[str, tuple[str, Callable[[pa.Table], pa.Table], str]] = {
-    "an atlas's table": ("token", lambda _: FOREIGN, 'it has a table "token", and a trace has none of that name'),
-    "a view's name": ("dominant_sub_update", lambda _: FOREIGN, "a trace has none of that name"),
-    "its own view's name": ("live_trace", lambda _: FOREIGN, "a trace has none of that name"),
+    "an atlas's table": ("token", lambda _: FOREIGN, 'it has a table "token", and a trace has no such table'),
+    "a view's name": ("dominant_sub_update", lambda _: FOREIGN, "a trace has no such table"),
+    "its own view's name": ("live_trace", lambda _: FOREIGN, "a trace has no such table"),
     "SQL and what terminals obey": ('";DROP x--\x1b[31m', lambda _: FOREIGN, r'";DROP x--\u001b[31m'.replace('"', '\\"')),
-    "a name in other letters": ("Position", lambda _: FOREIGN, "a trace has none of that name"),
-    "another column": ("trace", lambda t: t.append_column("x\x1b", pa.array([0] * len(t))), r'has a column "x\u001b" that is not its own'),
-    "a column twice": ("trace", lambda t: t.append_column("position_id", t["position_id"]), "or is there twice"),
+    "a name in other letters": ("Position", lambda _: FOREIGN, "a trace has no such table"),
+    "another column": ("trace", lambda t: t.append_column("x\x1b", pa.array([0] * len(t))), r'has a column "x\u001b" that does not belong to it'),
+    "a column twice": ("trace", lambda t: t.append_column("position_id", t["position_id"]), "or that it has twice"),
     "text for numbers": ("trace", lambda t: t.set_column(0, t.column_names[0], pa.array(["x"] * len(t))), "text, and not whole numbers"),
     "rows of the atlas": (
         "position",
         lambda t: t.set_column(t.column_names.index("position_id"), "position_id", pa.array(range(len(t)))),
-        "rows without a position_id below 0",
+        "rows that lack a position_id below 0",
     ),
-    "no columns": ("trace", lambda _: pa.table({}), "rows without a position_id below 0"),
-    "no arms": ("arm", lambda t: t.slice(0, 0), "its arms are not counted from 0"),
-    "a token behind the last": ("position", lambda t: with_token(t, "token_id", D_VOCAB), f"has in token_id {D_VOCAB}, and the atlas has tokens 0 to {LAST}"),
-    "a token below 0": ("prompt_token", lambda t: with_token(t, "token_id", -1), "its table prompt_token has in token_id -1"),
-    "a prediction of no token": ("outcome_token", lambda t: with_token(t, "token_id", D_VOCAB), f"outcome_token has in token_id {D_VOCAB}"),
-    "a continuation of no tokens": ("generation", lambda t: with_token(t, "token_ids", [0, D_VOCAB]), f"generation has in token_ids {D_VOCAB}"),
-    "too many arms": ("arm", lambda t: pa.concat_tables([t] * 99), "and 65 are traced at most"),
+    "no columns": ("trace", lambda _: pa.table({}), "rows that lack a position_id below 0"),
+    "no arms": ("arm", lambda t: t.slice(0, 0), "its arms are not numbered 0"),
+    "a token behind the last": ("position", lambda t: with_token(t, "token_id", D_VOCAB), f"has token {D_VOCAB}, and the atlas has tokens 0 to {LAST}"),
+    "a token below 0": ("prompt_token", lambda t: with_token(t, "token_id", -1), "column token_id of its table prompt_token has token -1"),
+    "a prediction of no token": ("outcome_token", lambda t: with_token(t, "token_id", D_VOCAB), f"outcome_token has token {D_VOCAB}"),
+    "a continuation of no tokens": (
+        "generation",
+        lambda t: with_token(t, "token_ids", [0, D_VOCAB]),
+        f"column token_ids of its table generation has token {D_VOCAB}",
+    ),
+    "too many arms": ("arm", lambda t: pa.concat_tables([t] * 99), "and a trace has at most 65"),
 }
 
 
@@ -381,5 +385,8 @@ def test_a_kept_trace_that_expands_to_more_than_it_may_is_not_read(process: Worl
     with closing(duckdb.connect(EXPERIMENTS.path(copy))) as con:
         con.execute("UPDATE kept_table SET arrow = encode(repeat('a', 600_000_000)) WHERE name = 'trace'")
     monkeypatch.setattr(saving, "WHOLE", "it is read")
-    with atlas.open(copy) as a, pytest.raises(AtlasError, match="the trace of experiment 0 cannot be read: it takes 600,.* bytes, and may take 536,870,912"):
+    with (
+        atlas.open(copy) as a,
+        pytest.raises(AtlasError, match="the trace of experiment 0 cannot be read: it takes 600,.* bytes, and the limit is 536,870,912"),
+    ):
         a.live().kept(0)

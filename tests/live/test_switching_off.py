@@ -134,9 +134,9 @@ def test_scores_are_null_where_no_coefficient_is_changed(atlas_copy: Path) -> No
 WRONG = {
     ("x", "--switch-off", "3", "--layer", "9"): "layer 9 was asked for; the model has layers 0 to 2",
     ("x", "--switch-off", "3", "--set", "L1N1=0"): "--switch-off makes the arms itself",
-    ("x", "y"): "several prompts, and --layer, are for --switch-off",
-    ("x", "--layer", "1"): "several prompts, and --layer, are for --switch-off",
-    ("x", "--with-trace"): "--with-trace says what --save keeps: give --save TITLE too",
+    ("x", "y"): "several prompts, and --layer, need --switch-off",
+    ("x", "--layer", "1"): "several prompts, and --layer, need --switch-off",
+    ("x", "--with-trace"): "--with-trace makes --save store the states too: give --save TITLE",
     ("x", "--switch-off", "3", "--index", "99"): "no token 99 under arm 0",
 }
 

@@ -57,7 +57,7 @@ def test_without_a_file_its_tables_are_there_and_empty(path: Path) -> None:
         assert a.geva2021_fig2().is_empty()
     assert sorted(p.name for p in path.parent.glob("*.duckdb*")) == ["tiny.duckdb"]
     ran = CliRunner().invoke(cli, ["ask", "largest_effects", "--db", str(path)])
-    assert ran.stderr == "note: no rows, because this atlas has no trials that it counts (atlas try status)\n"
+    assert ran.stderr == "note: no rows, because this atlas has no trials that the question reads (atlas try status)\n"
 
 
 @pytest.mark.thorough

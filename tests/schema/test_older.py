@@ -158,7 +158,10 @@ def test_another_connection_of_the_same_process_sees_it_too(old: atlas.Atlas) ->
 def test_a_question_says_which_run_fills_what_it_lacks(path: Path) -> None:
     ran = CliRunner().invoke(cli, ["ask", "geva2021_fig8", "--db", str(path)])
     assert ran.exit_code == 0
-    assert "n_agreeing_values_raw, n_agreeing_values_block_raw: this atlas's trace is older than they are; `atlas ingest` with a larger --trace" in ran.stderr
+    assert (
+        "n_agreeing_values_raw, n_agreeing_values_block_raw: empty, because this atlas's trace is older than these columns; `atlas ingest` with a larger"
+        in ran.stderr
+    )
     of_old = CliRunner().invoke(cli, ["ask", "geva2021_fig9", "--db", str(path)])
     assert "older than" not in of_old.stderr
 

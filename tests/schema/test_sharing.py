@@ -73,7 +73,7 @@ def mode(path: Path) -> int:
 @as_root
 def test_a_private_file_beside_a_shared_atlas_is_left_out_and_said(path: Path) -> None:
     COLLECTIONS.path(path).chmod(0o600)
-    said = "tiny.collections.duckdb is left out, for it cannot be read by you: ask root for `chmod --reference=tiny.duckdb tiny.collections.duckdb`"
+    said = "tiny.collections.duckdb is not shown, because you may not read it: ask root to run `chmod --reference=tiny.duckdb tiny.collections.duckdb`"
     with user(NOBODY), atlas.open(path) as a:
         assert a.collections().is_empty()
         assert a.geva2021_fig2().height > 0
@@ -173,7 +173,8 @@ def test_an_atlas_that_is_renamed_alone_is_told_what_it_left(path: Path) -> None
     shutil.copy(renamed, path.with_name("other.duckdb"))
     shutil.copy(ANNOTATIONS.path(path), ANNOTATIONS.path(path.with_name("other.duckdb")))
     notes = [
-        f"tiny.{kind}.duckdb belongs to no atlas here: if this one had that name, `mv tiny.{kind}.duckdb 're named.{kind}.duckdb'` brings it along"
+        f"tiny.{kind}.duckdb belongs to no atlas in this folder: "
+        f"if this atlas had that name, `mv tiny.{kind}.duckdb 're named.{kind}.duckdb'` renames the file to match"
         for kind in ("annotations", "collections")
     ]
     with atlas.open(renamed) as a:

@@ -125,7 +125,7 @@ def test_the_tokens_that_words_lie_in_are_marked() -> None:
         ("L3N0", "There is no L3N0: this model has layers 0 to 2, each with neurons 0 to 3."),
         ("L0H9", "There is no L0H9"),
         ("8", "Position 8: the model predicts . there"),
-        ("9", "position 9 is not traced; the nearest that are: 8, 2, 101"),
+        ("9", "position 9 is not traced; the nearest traced positions are 8, 2, 101"),
     ],
 )
 def test_an_address_and_a_position_are_known(visit: Visit, tiny: Path, typed: str, said: str) -> None:

@@ -51,7 +51,7 @@ def test_a_neuron_answers_at_a_glance(visit: Visit, tiny: Path) -> None:
     assert re.findall(r'class="gutter">([^<]+)<', largest) == ["+3.000", "+2.500", "+2.000"]
     # −1.500 is of the sequence of −2.000
     assert re.findall(r'class="gutter">([^<]+)<', smallest) == ["−3.000", "−2.000"]
-    assert "sequence" not in largest and "One text a sequence; these 2 sequences have 1 more." in smallest
+    assert "sequence" not in largest and "One text per sequence; these 2 sequences have 1 more." in smallest
 
 
 def test_one_text_of_a_sequence_is_shown_and_all_where_the_reader_asks(visit: Visit, tiny: Path) -> None:
@@ -130,9 +130,8 @@ def test_a_head_has_the_heads_like_it_at_a_glance_and_under_a_tab(visit: Visit, 
     # tests/atlas/questions/nearest_heads.json
     app = visit(tiny, "component", at="L1H0", tab="neighbours")
     assert re.findall(r"at=(L\dH\d)", glance(app).split("look at the same")[1]) == ["L2H0", "L0H0"]
-    assert (
-        "L2H0 is nearest: 18 of its mean weights differ by 0.086 on average from this head's, and most on the token itself, where it has 0.27 more."
-        in text_of(app)
+    assert "L2H0 is nearest: 18 of its mean weights differ by 0.086 on average from this head's, most for the token itself, where it has 0.27 more." in text_of(
+        app
     )
     (found,) = tables(app)
     assert found[["layer", "head", "differs_most"]].values.tolist() == [[2, 0, "self"], [0, 0, "induction"]]

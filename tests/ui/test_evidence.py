@@ -45,21 +45,21 @@ SAID = {
     "events": ["Of the 2 eliminations 1 take down the very token that was just read (50%)", "at 1 events of elimination of another token"],
     "heads": ["L0H0 shows it most: 0.88 of its attention on random tokens, where equal weights have 0.12. Of 3 heads 3 have more than 0.30."],
     "circuits": ["L2H0 reads L1H0 most, +0.293 above chance; 2 pairs of heads reach the threshold.", "of 1 pair whose weights"],
-    "probes": ["Best at resid_post of layer 1: 100.0% of 3 words; the type's commonest label alone is right for 66.7%"],
+    "probes": ["Best at resid_post of layer 1: 100.0% of 3 words; the commonest label of each type alone is right for 66.7%"],
     "retrieval": ["With 7 entries beside the model perplexity goes from 2.3 to 2.7 over 2 queries, and from 4.0 to 6.2 without near-copies."],
     "experiments": [
         "6 experiments beside this atlas",
         "the answer's probability changes by −75%, over 1 prompt.",
         "scored by alt-profanity-check",
-        "Prompt 1 with states of prompt 0, where 0 changes nothing and 1 makes it the other, +4.00 logits apart: where their tokens differ the state carries "
-        "half of it or more up to layer 0; of updates attn_out of layer 2 at ␣dog carries most (0.12).",
-        "By integrated gradients against mean, to the log probability of the answer ␣cat adds most (+2.00); all sum to +2.00 of the +2.00 that it differs by "
-        "without them. The sum is off by 0.0%.",
+        "Prompt 1 with states of prompt 0; an effect of 1 is the whole difference between the two, +4.00 logits: where the tokens differ, the state carries "
+        "half of the difference or more up to layer 0; of the updates, attn_out of layer 2 at ␣dog carries most (0.12).",
+        "By integrated gradients against mean, to the log probability of the answer ␣cat adds most (+2.00); all together +2.00 of the difference, "
+        "+2.00. The sum is off by 0.0%.",
     ],
     "tests": ["Passed: cats (dir) 100.0% of 1 item, cats (inv) 0.0% of 1 item, cats (mft) 100.0% of 1 item, cats (pair) 33.3% of 3 items,"],
     "reading": [
         "Perplexity 3.1 over 7 positions of all; counted 5-grams have 5.4.",
-        "Surest and wrong: after . it expects ␣dog with probability 0.500; ↵ follows, of rank 2.",
+        "The surest mistake: after . the model expects ␣dog with probability 0.500; ↵ follows, at rank 2.",
     ],
 }
 """Topic → what its sentences say of the tiny atlas; of its first corpus where a question is of one text."""
@@ -101,9 +101,12 @@ def test_what_carries_a_difference_is_told_by_token_and_layer() -> None:
     )
     both = pl.concat([frame.with_columns(prompt=pl.lit(0), from_prompt=pl.lit(1), effect=pl.lit(1.0)), frame], how="vertical_relaxed")
     said = intervention_sentences.describe_patching(both)
-    assert "carries half of it or more up to layer 5; at the last token from layer 7; of updates attn_out of layer 6 at ␣of carries most (0.50)." in said
-    assert "none of its states carries half of it; of updates" not in said
-    assert intervention_sentences.describe_patching(frame.filter(effect=0.1)).count("none of its states carries half of it") == 1
+    assert (
+        "carries half of the difference or more up to layer 5; at the last token, the state carries half or more from layer 7; "
+        "of the updates, attn_out of layer 6 at ␣of carries most (0.50)." in said
+    )
+    assert "none of the states carries half of the difference; of the updates" not in said
+    assert intervention_sentences.describe_patching(frame.filter(effect=0.1)).count("none of the states carries half of the difference") == 1
     assert json.loads(pictures.draw_patching(both).to_json())["height"] >= 2 * 11
 
 
@@ -116,7 +119,7 @@ def test_what_a_stranger_kept_of_a_patching_is_drawn_as_far_as_it_can_be() -> No
         prompt=1, from_prompt=0, from_token=pl.lit(None, pl.String), effect=pl.lit(0.5), total_effect=pl.lit(1.0), logit_difference=pl.lit(0.0)
     )
     said = intervention_sentences.describe_patching(frame)
-    assert said.endswith(" The picture has the first 256 of its 300 tokens.") and len(said) < 1000
+    assert said.endswith(" The picture has the first 256 of the prompt's 300 tokens.") and len(said) < 1000
     chart = pictures.draw_patching(frame)
     # 5,376 cells are more than Altair's own limit
     assert render_figure(chart, "svg").count(b"t255") >= 1 and chart.layer[0].data.height == 3 * 7 * 256
@@ -137,9 +140,9 @@ def test_of_saliency_what_takes_away_and_a_sum_that_is_far_off_are_said() -> Non
     row = {"method": "integrated_gradients", "score": "logprob", "baseline": "<s>", "explained": 3.0, "sum": 1.5, "completeness_error": 0.5}
     frame = pl.DataFrame([{**row, "is_complete": False, "index": i, "token": f" t{i}", "attribution": a} for i, a in enumerate((1.0, 2.5, -2.0, None))])
     said = intervention_sentences.describe_saliency(frame)
-    assert "␣t1 adds most (+2.50) and ␣t2 takes away most (−2.00); all sum to +1.50 of the +3.00" in said
+    assert "␣t1 adds most (+2.50) and ␣t2 takes away most (−2.00); all together +1.50 of the difference, +3.00" in said
     assert said.endswith("The sum is off by 50.0%, too much to go by.")
-    assert "to the log probability of the answer no token adds any; all sum" in intervention_sentences.describe_saliency(
+    assert "to the log probability of the answer no token adds any; all together" in intervention_sentences.describe_saliency(
         frame.with_columns(attribution=pl.lit(0.0))
     )
     drawn = pictures.draw_attributions(frame)
@@ -169,7 +172,7 @@ def test_all_topics_are_links_and_the_one_that_is_shown_is_marked(visit: Visit, 
 
 
 def test_a_panel_that_there_is_not_is_said(visit: Visit, tiny: Path) -> None:
-    assert "no panel pictures; they are events, heads, circuits" in text_of(visit(tiny, "evidence", show="pictures"))
+    assert "no topic pictures; the topics are events, heads, circuits" in text_of(visit(tiny, "evidence", show="pictures"))
 
 
 @pytest.mark.first_cases(5)
@@ -223,11 +226,11 @@ def test_the_address_restores_what_is_chosen(visit: Visit, tiny: Path) -> None:
     [
         ({"input_token": "maybe"}, "no input_token maybe; they are yes, no"),
         ({"event_layer": "3"}, "no layer 3: this model has layers 0 to 2"),
-        ({"event_layer": "one"}, "the address asks for event_layer one, which is no whole number"),
-        ({"event_layer": "1e400"}, "the address asks for event_layer 1e400, which is no whole number"),
+        ({"event_layer": "one"}, "the address asks for event_layer one, which is not a whole number"),
+        ({"event_layer": "1e400"}, "the address asks for event_layer 1e400, which is not a whole number"),
         ({"corpus": "7"}, "no corpus 7; they are 0: tales (all), 1: more (test)"),
         ({"show": "heads", "behaviour": "sleeping"}, "no behaviour sleeping; they are induction, "),
-        ({"show": "circuits", "excess": "much"}, "the address asks for excess much, which is no number"),
+        ({"show": "circuits", "excess": "much"}, "the address asks for excess much, which is not a number"),
     ],
 )
 def test_what_does_not_exist_is_said(visit: Visit, tiny: Path, query: dict[str, str], said: str) -> None:

@@ -130,7 +130,10 @@ def test_a_websocket_is_refused_under_another_name_or_from_another_page(here: Se
 def test_another_page_is_told_so_without_a_look_at_the_network(here: Server, network: socket.socket) -> None:
     status, text, headers = asked(here, "/_stcore/host-config", Host=f"127.0.0.1:{port(here)}", Origin="http://evil.com")
     assert (status, "access-control-allow-origin" in headers) == (403, False)
-    assert text == f"a page of 'http://evil.com' may not ask 127.0.0.1:{port(here)}: a proxy in front of the pages passes the Host header on as it came\n"
+    assert (
+        text == f"a page of 'http://evil.com' may not send requests to 127.0.0.1:{port(here)}; "
+        "a proxy in front of these pages must pass on the Host header unchanged\n"
+    )
     with pytest.raises(BlockingIOError):
         network.accept()
 
@@ -223,7 +226,7 @@ def test_where_the_system_limits_no_memory_it_is_said(tiny: Path, started: dict[
     assert "limits no process's memory" not in CliRunner().invoke(ui, [str(tiny), "--no-browser"]).stderr
     monkeypatch.setattr("ui.cli.LIMITS_MEMORY", False)
     said = CliRunner().invoke(ui, [str(tiny), "--no-browser"]).stderr
-    assert "note: this system limits no process's memory, so that statements are held to DuckDB's own count of 3 GB, and to 10 seconds\n" in said
+    assert "note: this system cannot limit the memory of a process: statements are limited to 3 GB by DuckDB's own count, and to 10 seconds\n" in said
 
 
 @pytest.mark.thorough

@@ -55,7 +55,7 @@ def with_passes(path: Path, *kept: str) -> Path:
 PARTLY = {
     ("weights",): {
         "Search": "No text has been swept yet",
-        "neuron": "No text has been swept, so what triggers it is not known",
+        "neuron": "No text has been swept, so what triggers this neuron is not known",
         "head": "Not known: atlas ingest tiny.duckdb --corpus sotu --head-statistics --head-probe",
         "Predictions": "atlas ingest tiny.duckdb --corpus sotu --trace 300",
         "Prediction": "this atlas has no traced positions; an ingest with --trace 300 makes some",
@@ -65,7 +65,7 @@ PARTLY = {
     },
     ("weights", "trace"): {
         "Search": "No text has been swept yet",
-        "neuron": "No text has been swept, so what triggers it is not known",
+        "neuron": "No text has been swept, so what triggers this neuron is not known",
         "Predictions": "3 positions",
         "Prediction": "This prediction has not been taken apart.",
         "Evidence": "the very token that was just read",

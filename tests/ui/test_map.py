@@ -152,7 +152,7 @@ def test_what_is_found_is_ringed_where_it_lies_in_the_area() -> None:
         ("dog", "6 found, ringed in green.", [2, 2, 2, 0, 0, 0]),
         ("␣dog", "6 found, ringed in green.", [2, 2, 2, 0, 0, 0]),
         ("l1n2", "1 found, ringed in green.", [2]),
-        ("<s>", "None of the values on this map promotes it", None),
+        ("<s>", "None of the values on this map is what was searched for, or has it among the first ten", None),
     ],
 )
 def test_a_token_or_a_neuron_is_found_on_the_map(visit: Visit, tiny: Path, find: str, said: str, rows: list[int] | None) -> None:

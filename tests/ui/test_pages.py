@@ -65,7 +65,7 @@ def test_a_link_restores_the_neuron(visit: Visit, tiny: Path) -> None:
     assert "FROM trigger_contexts(1, 2, n := 20, width := 5, per_sequence := 1)" in text_of(app)
 
 
-@pytest.mark.parametrize(("at", "said"), [("L3N0", "no layer 3: this model has layers 0 to 2"), ("L0Nx", "'L0Nx' is no address"), ("L0N4", "no neuron 4")])
+@pytest.mark.parametrize(("at", "said"), [("L3N0", "no layer 3: this model has layers 0 to 2"), ("L0Nx", "'L0Nx' is not an address"), ("L0N4", "no neuron 4")])
 def test_an_address_that_does_not_exist_is_said_and_kept_and_no_other_is_shown(visit: Visit, tiny: Path, at: str, said: str) -> None:
     app = visit(tiny, "component", at=at)
     assert said in text_of(app)
@@ -83,7 +83,7 @@ def test_a_link_of_another_model_shows_nothing_of_this_one(visit: Visit, tiny: P
     assert [t.value for t in visit(tiny, "component", at="L1N2", of="ww").title] == ["L1N2"]
     app = visit(tiny, "component", at="L1N2", of="217a624a")
     assert [t.value for t in app.title] == ["Another model"] and not tables(app)
-    assert "this link is of a model whose weights begin with 217a624a, and tiny.duckdb is of tiny @ r0 (ww…)" in text_of(app)
+    assert "this link belongs to a model with the weights 217a624a…, but tiny.duckdb is of tiny @ r0 (ww…)" in text_of(app)
 
 
 @pytest.mark.thorough

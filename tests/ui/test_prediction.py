@@ -80,7 +80,7 @@ def test_without_a_position_the_traced_ones_are_listed_as_links(visit: Visit, ti
     app = visit(tiny, "prediction")
     assert [t.value for t in app.title] == ["Traced predictions"]
     assert positions_linked(app) == ["2", "8", "101"]
-    assert "3 positions; the prediction is the token that follows at 2 of 3." in text_of(app)
+    assert "3 positions; the prediction is right at 2 of 3." in text_of(app)
     assert positions_linked(visit(tiny, "prediction", words="THE DOG")) == ["8"]
 
 
@@ -145,7 +145,7 @@ def test_an_opened_layer_shows_its_parts_its_neurons_and_its_sub_updates(visit: 
 def test_a_head_shows_where_it_looks(visit: Visit, tiny: Path) -> None:
     app = visit(tiny, "prediction", position="8", head="L1H0")
     assert headers(app)[0] == "Where does L1H0 look from here?"
-    assert "L1H0 adds +1.000 logits to the prediction. What moves most comes from 1 back: 75% of it, at a weight of 0.50." in text_of(app)
+    assert "L1H0 adds +1.000 logits to the prediction. Most of what it moves comes from 1 back: 75%, at a weight of 0.50." in text_of(app)
     assert f'<bdi class="" style="background:{shade(0.75, 1.0)}">The</bdi><sup>75%</sup>' in html_of(app)
 
 
@@ -162,13 +162,13 @@ def test_surprisal_and_similar_states_stand_beneath(visit: Visit, tiny: Path) ->
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ({"position": "9"}, "position 9 is not traced; the nearest that are: 8, 2, 101"),
-        ({"position": "555"}, "position 555 is not traced; the nearest that are: 101, 8, 2"),
+        ({"position": "9"}, "position 9 is not traced; the nearest traced positions are 8, 2, 101"),
+        ({"position": "555"}, "position 555 is not traced; the nearest traced positions are 101, 8, 2"),
         ({"position": "8x"}, "no position 8x: positions are whole numbers"),
         ({"position": "8", "open": "L3"}, "no layer 3: this model has layers 0 to 2"),
         ({"position": "8", "head": "L1H4"}, "no head 4: this model has heads 0 to 0"),
-        ({"position": "8", "for": "dog"}, "the logit of dog is not taken apart here; stored are . (final), ␣sat (next)"),
-        ({"position": "8", "against": "."}, "a token has no rival in itself"),
+        ({"position": "8", "for": "dog"}, "the logit of dog is not taken apart here; the tokens that are: . (final), ␣sat (next)"),
+        ({"position": "8", "against": "."}, "a token cannot be its own rival"),
     ],
 )
 def test_what_does_not_exist_is_said_and_no_other_is_shown(visit: Visit, tiny: Path, query: dict[str, str], said: str) -> None:

@@ -38,8 +38,8 @@ def test_a_switch_is_put_changed_and_taken_away() -> None:
         ({"prompt": "x", "off": ",".join(f"L0N{i}" for i in range(17))}, "more than 16 switches"),
         ({"prompt": "x", "off": "L0N" + "1" * 5000}, "more than 16 switches"),
         ({"open": "28"}, "'28' is not a layer"),
-        ({"head": "L7N3"}, "an attention head was asked for"),
-        ({"parts": "some"}, "parts=some is unknown: parts=all shows all, and without it there are the largest"),
+        ({"head": "L7N3"}, "an attention head is needed here"),
+        ({"parts": "some"}, "parts=some is unknown: parts=all shows all parts; without it, the largest are shown"),
     ],
 )
 def test_what_an_address_may_not_ask_for_is_said(parameters: dict[str, str], said: str) -> None:

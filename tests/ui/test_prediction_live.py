@@ -137,7 +137,7 @@ def test_a_run_ends_after_the_time_that_a_visitor_waits_and_waits_for_run_again(
 
 
 def test_what_the_model_process_says_is_told_as_text() -> None:
-    assert live.describe_progress({"waiting": 3}) == "In line: 3 before this one."
+    assert live.describe_progress({"waiting": 3}) == "Waiting in line: 3 prompts before this one."
     assert live.describe_progress({"stage": "forward pass", "share": 0.5}) == "forward pass"
     assert live.describe_progress({"stage": "$x$ [a](b)"}) == "x (a](b)"
 

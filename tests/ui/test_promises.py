@@ -118,7 +118,7 @@ def test_neighbours_from_the_datastore_stand_where_a_retrieval_looked_for_them(v
     app = visit(tiny, "prediction", position="2")
     assert "Neighbours in the datastore" in [h.value for h in app.subheader]
     # tests/atlas/questions/knn_neighbours.json
-    assert "What comes next in 1 of the 1 nearest is what comes next here" in text_of(app)
+    assert "In 1 of the 1 nearest, the next token is the same as here" in text_of(app)
 
 
 def test_the_last_experiment_that_is_finished_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,8 +143,8 @@ def test_files_hold_every_page(visit: Visit, tiny: Path, monkeypatch: pytest.Mon
         ({"by": "ranges", "columns": "colour"}, "no columns colour; they are layer"),
         ({"by": "ranges", "descending": "maybe"}, "no descending maybe; it is true or false"),
         ({"by": "ranges", "order": "colour"}, "no order colour; they are layer"),
-        ({"by": "ranges", "columns": "mean", "mean_from": "much"}, "the address asks for mean_from much, which is no number"),
-        ({"by": "ranges", "columns": "mean", "mean_to": "nan"}, "the address asks for mean_to nan, which is no number"),
+        ({"by": "ranges", "columns": "mean", "mean_from": "much"}, "the address asks for mean_from much, which is not a number"),
+        ({"by": "ranges", "columns": "mean", "mean_to": "nan"}, "the address asks for mean_to nan, which is not a number"),
     ],
 )
 def test_an_address_that_asks_for_what_there_is_not_is_said(visit: Visit, tiny: Path, query: dict[str, str], said: str) -> None:

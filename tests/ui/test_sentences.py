@@ -42,8 +42,8 @@ def test_a_relation_that_no_head_follows_is_followed_by_none() -> None:
 def test_a_probe_that_only_memorises_is_above_nothing() -> None:
     row = {"site": "resid_post", "layer": 1, "accuracy": 0.5, "n_test": 10, "type_accuracy": 0.4, "untrained_accuracy": 0.3}
     assert measurement_sentences.describe_probes(pl.DataFrame([{**row, "selectivity": -0.02}])).endswith(
-        "Nowhere above what a probe memorises; at layer 1 nearest to it, by -2.0%."
+        "It is nowhere above what a probe memorises; it comes nearest at layer 1, by -2.0%."
     )
     assert measurement_sentences.describe_probes(pl.DataFrame([{**row, "selectivity": 0.02}])).endswith(
-        "Furthest above what a probe memorises at layer 1, by 2.0%."
+        "It is furthest above what a probe memorises at layer 1, by 2.0%."
     )

@@ -23,7 +23,7 @@ def collect(path: Path, name: str, *addresses: str) -> None:
 def test_without_collections_the_panel_says_how_to_come_by_one(tiny: Path, visit: Visit) -> None:
     app = visit(tiny, "evidence", show="collections")
     assert not app.exception
-    assert "Nobody has put anything together yet" in text_of(app) and "atlas collection add" in text_of(app)
+    assert "There are no collections yet" in text_of(app) and "atlas collection add" in text_of(app)
 
 
 def test_a_collection_is_listed_and_its_members_are_links(tiny: Path, visit: Visit) -> None:

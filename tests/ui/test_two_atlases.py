@@ -46,7 +46,7 @@ def test_a_link_chooses_its_atlas_and_the_menu_has_the_other(tiny: Path, other: 
 def test_a_link_of_a_model_that_is_not_served_shows_nothing_of_another(tiny: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     serve(monkeypatch, tiny, other)
     app = visit(tiny, "component", at="L0N1", of="12345678")
-    assert "this link is of a model whose weights begin with 12345678" in text_of(app)
+    assert "this link belongs to a model with the weights 12345678" in text_of(app)
     assert "What triggers the key" not in text_of(app)
 
 
@@ -138,7 +138,7 @@ def test_a_file_name_is_no_markdown(tiny: Path, other: Path, visit: Visit, monke
 
 def test_an_atlas_that_is_not_served_is_said(tiny: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     serve(monkeypatch, tiny)
-    assert "no atlas <x> is served here; they are ww" in text_of(visit(tiny, "component", at="L0N1", vs="<x>"))
+    assert "no atlas <x> is served here; the atlases are ww" in text_of(visit(tiny, "component", at="L0N1", vs="<x>"))
 
 
 def test_of_models_of_other_shapes_no_address_is_compared(tiny: Path, other: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +167,7 @@ def test_each_file_that_is_given_must_be_an_atlas(tiny: Path) -> None:
 def test_no_more_atlases_are_served_than_stay_open(tiny: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     several = [tiny, *(Path(shutil.copy(tiny, tiny.with_name(f"t{i}.duckdb"))) for i in range(1, MOST_SERVED))]
     ran = CliRunner().invoke(ui, [*map(str, several), "one-more.duckdb"])
-    assert ran.exit_code == 2 and f"{MOST_SERVED + 1} atlases were given, and one server has at most {MOST_SERVED}" in ran.output
+    assert ran.exit_code == 2 and f"{MOST_SERVED + 1} atlases were given, but one server shows at most {MOST_SERVED}" in ran.output
     serve(monkeypatch, *several)
     visit(tiny, "overview")
     first = data.open_atlas(latest(str(tiny)))

@@ -1,4 +1,4 @@
-"""What the atlas says of the whole model: a topic at a time, at the left those that there are."""
+"""What the atlas says of the whole model, one topic at a time; the topics are listed at the left."""
 
 import streamlit as st
 

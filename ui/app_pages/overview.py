@@ -1,4 +1,4 @@
-"""What this atlas is of, and its layers in profile."""
+"""Contents of this atlas, and measures of its layers."""
 
 import streamlit as st
 

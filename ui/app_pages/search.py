@@ -1,4 +1,4 @@
-"""Find components, positions and texts: what the one box found, or one way to search at a time."""
+"""Components, positions and texts that the search box found, or the form of one kind of search."""
 
 import streamlit as st
 

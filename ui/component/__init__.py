@@ -1,1 +1,1 @@
-"""Parts of the room of one component, a neuron or an attention head."""
+"""Parts of the page of one component, a neuron or an attention head."""

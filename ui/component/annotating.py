@@ -75,5 +75,5 @@ def keep(address: Address, annotator: str, pattern: Pattern | None) -> None:
         blocks.failure(error)
         return
     st.session_state["kept-patterns"] = st.session_state.get("kept-patterns", 0) + 1
-    st.toast(f"Kept: {n} of your patterns for this {address.subject}.")
+    st.toast(f"Saved. You have {n} patterns for this {address.subject}.")
     st.rerun()

@@ -40,10 +40,10 @@ def steps(where: Component, model: Mapping[str, Any]) -> str:
 
 
 def begin(model: Mapping[str, Any]) -> str:
-    """Suggest a random neuron and a random head as links, which the room shows if the address names no component."""
+    """Suggest a random neuron and a random head as links, which the page shows if the address names no component."""
     some = {kind: kind(random.randrange(model["n_layers"]), random.randrange(size(kind, model))) for kind in (Neuron, Head)}
     listed = " · ".join(links.anchor(links.component(where), f"{name} {where}") for name, where in zip(("neuron", "head"), some.values(), strict=True))
-    return f"Every neuron and every attention head has a view of its own: write its address into the box above, or begin anywhere: {listed}"
+    return f"Every neuron and every attention head has a view of its own: write its address into the box above, or begin with a random one: {listed}"
 
 
 def tab(where: Component, tabs: Mapping[str, str]) -> str:

@@ -55,8 +55,8 @@ def strips(rows: Sequence[Row], largest: float, sweep: str) -> str:
     """Draw the first texts of a tail, or name the command that finds them."""
     drawn = "".join(strip(row["tokens"], row["coefficients"], peak=row["peak"], largest=largest) for row in rows)
     if n_more := sum(row["n_in_sequence"] - 1 for row in rows):
-        drawn += f'<p class="more">One text a sequence; {"this sequence has" if len(rows) == 1 else f"these {len(rows)} sequences have"} {n_more} more.</p>'
-    return drawn or f"<p>No text has been swept, so what triggers it is not known: {escape(sweep)}</p>"
+        drawn += f'<p class="more">One text per sequence; {"this sequence has" if len(rows) == 1 else f"these {len(rows)} sequences have"} {n_more} more.</p>'
+    return drawn or f"<p>No text has been swept, so what triggers this neuron is not known: {escape(sweep)}</p>"
 
 
 def spread(bins: Sequence[Row]) -> str:
@@ -66,7 +66,7 @@ def spread(bins: Sequence[Row]) -> str:
     counts = [0] * previews.WIDTH
     for row in bins:
         counts[row["bin"]] = row["n_positions"]
-    return f"<h2>Coefficients at {bins[0]['n_read']:,} positions (root of the share; 0 in the middle)</h2>{previews.histogram(counts)}"
+    return f"<h2>Coefficients at {bins[0]['n_read']:,} positions (square root of the share; 0 in the middle)</h2>{previews.histogram(counts)}"
 
 
 def neuron_note(card: Row, density: Row | None, texts: Sequence[Row]) -> str:
@@ -104,7 +104,7 @@ LOOKS = {
 def head(card: Row | None, behaviours: Sequence[Row], directions: Sequence[Row], alike: Sequence[str], probe: str) -> str:
     """Lay out what an attention head copies, reads and writes, and beside that where it looks.
 
-    `alike`: links to the heads whose attention is most like this one's; `probe`: the command that finds where it looks.
+    `alike`: links to the heads whose attention is most like this head's; `probe`: the command that measures where it looks.
     """
     near = f"<p>Heads that look at the same: {' · '.join(alike)}</p>" if alike else ""
     left = f"<p>{head_note(card, behaviours)}</p>{near}" + "".join(direction(d) for d in directions[:4])
@@ -119,7 +119,7 @@ def head_note(card: Row | None, behaviours: Sequence[Row]) -> str:
         gain, row, kind = max(over, key=lambda found: found[0])
         where = "on text" if kind == "text" else "on random tokens that repeat"
         if gain > 0:
-            said.append(f"More than equal weights would, it looks at {LOOKS[row['behaviour']]}: {row[kind]:.0%} {where}, against {row[f'{kind}_uniform']:.0%}.")
+            said.append(f"It looks at {LOOKS[row['behaviour']]} more than equal weights would: {row[kind]:.0%} {where}, against {row[f'{kind}_uniform']:.0%}.")
     if card:
         copies = card["copying_effective"]
         does = (
@@ -129,7 +129,7 @@ def head_note(card: Row | None, behaviours: Sequence[Row]) -> str:
             if copies < -0.3
             else "writes other tokens than it reads"
         )
-        said.append(f"By its weights it {does} (copying {number(copies)} of −1 to 1).")
+        said.append(f"By its weights it {does} (copying {number(copies)}, between −1 and 1).")
     return " ".join(said) or "Nothing is known of it yet."
 
 
@@ -137,7 +137,7 @@ def describe_nearest(row: Row) -> str:
     """Describe how far the nearest head differs from this one, and on which behaviour most, from the first row of the question nearest_heads."""
     return (
         f"{Head(row['layer'], row['head'])} is nearest: {row['n_compared']} of its mean weights differ by {row['distance']:.3f} on average from this head's, "
-        f"and most on {LOOKS[row['differs_most']]}, where it has {abs(row['difference']):.2f} {'more' if row['difference'] > 0 else 'less'}."
+        f"most for {LOOKS[row['differs_most']]}, where it has {abs(row['difference']):.2f} {'more' if row['difference'] > 0 else 'less'}."
     )
 
 
@@ -148,7 +148,7 @@ def direction(row: Row) -> str:
 
 
 def looks(behaviours: Sequence[Row], probe: str) -> str:
-    """Tabulate where a head looks, or name the command that finds it."""
+    """Tabulate where a head looks, or name the command that measures it."""
     if not behaviours:
         return f"<h2>Where it looks</h2><p>Not known: {escape(probe)}</p>"
     titles = {"probe": "on repeats", "probe_uniform": "equal weights", "text": "on text", "text_uniform": "equal weights"}

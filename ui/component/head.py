@@ -21,11 +21,11 @@ N_NEAR = 5
 """Similar heads in the summary."""
 
 UNMEASURED = (
-    "What heads look at has not been measured, or this is the only one.",
+    "What heads look at has not been measured, or this is the only head.",
     front.MEASURE_HEADS,
 )
 
-UNMOVED = "No traced position has what this head adds to a logit."
+UNMOVED = "What this head adds to logits is not stored for any traced position."
 
 CIRCUITS = {"ov": "What it reads and writes", "qk": "What asks, and what is looked at"}
 

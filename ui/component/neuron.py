@@ -22,8 +22,8 @@ TAILS = {"max": "Largest coefficients", "min": "Smallest coefficients"}
 N_TEXTS = 20
 
 LEGEND = (
-    f"The framed token is the trigger, its coefficient on the left. Tokens are shaded by this neuron's coefficient at each: at up to {PRECEDING} before the "
-    f"first {PRECEDING_RANKS} triggers, at other triggers, and at traced positions."
+    f"The framed token is the trigger, its coefficient on the left. Tokens are shaded by this neuron's coefficient, where it is stored: at up to {PRECEDING} "
+    f"tokens before the first {PRECEDING_RANKS} triggers, at other triggers, and at traced positions."
 )
 
 
@@ -62,7 +62,7 @@ TABS = {
 """`tab` in the address → label of the tab."""
 
 CIRCUIT = ["side", "layer", "neuron", "weight", "cosine", "share", "promotes"]
-SAMPLED = "No traced position keeps a coefficient of this neuron: it is never among the largest of its layer there."
+SAMPLED = "No coefficient of this neuron is stored for a traced position: it is never among the largest of its layer there."
 UNMOVED = "At no traced position is this neuron among those that move the prediction's logit most."
 
 

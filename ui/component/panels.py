@@ -12,11 +12,11 @@ COMMANDS = {
     "head_statistics": "--corpus … --head-statistics",
     "head_probe": "--head-probe",
 }
-"""Pass → options of `atlas ingest` that run it."""
+"""Pass → options with which `atlas ingest` runs it."""
 
 
 def check_question_available(name: str) -> bool:
-    """Check whether this atlas has the rows that a question reads; if not, show the command that fills them."""
+    """Check whether this atlas has the rows that a question reads; if not, show the command that adds them."""
     lacking = missing_run(data.atlas().con, question(name).sql)
     if lacking:
         blocks.explain_empty(

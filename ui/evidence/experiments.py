@@ -1,4 +1,4 @@
-"""Topic of experiments, in which the model was acted on: the last experiment of each kind, or the one chosen."""
+"""Topic of experiments, in which the model was acted on: the last experiment of each kind, or the one that the reader chose."""
 
 from functools import partial
 
@@ -11,11 +11,11 @@ from ui.evidence import intervention_sentences, pictures
 from ui.evidence.topic import Choice, Panel, Topic
 
 MOST_PROMPTS = 1_000
-"""Most prompts of a saliency experiment to choose from, the first ones; files have all."""
+"""Maximum number of prompts of a saliency experiment to choose from, the first ones; files have all prompts."""
 
 
 def list_finished(kind: str) -> list[str]:
-    """List the numbers of the finished experiments of a kind, the last first."""
+    """List the numbers of the finished experiments of a kind, the latest first."""
     found = data.ask("experiment_summary").frame.filter(kind=kind, status="finished")
     return [str(i) for i in found["experiment"].sort(descending=True)]
 

@@ -12,10 +12,10 @@ from ui.number_format import format_count
 Row = dict[str, Any]
 
 MOST_DRAWN = 256
-"""Most tokens in a picture, the first of a prompt; files have all."""
+"""Maximum number of tokens in a picture, the first ones of a prompt; files have all tokens."""
 
 LONGEST = 60
-"""Most characters of a token in a sentence."""
+"""Maximum characters of a token in a sentence."""
 
 METHODS = {"integrated_gradients": "integrated gradients", "gradient_input": "gradient × input", "occlusion": "occlusion"}
 SCORES = {"logit_difference": "logit difference", "logprob": "log probability", "prob": "probability"}
@@ -23,7 +23,7 @@ SCORES = {"logit_difference": "logit difference", "logprob": "log probability", 
 
 
 MOST_KINDS = 8
-"""Most kinds of experiment that a sentence names."""
+"""Maximum number of kinds of experiment that a sentence names."""
 
 
 def describe_experiments(frame: pl.DataFrame) -> str:
@@ -36,16 +36,16 @@ def describe_experiments(frame: pl.DataFrame) -> str:
 def describe_tracing(frame: pl.DataFrame) -> str:
     row = frame.sort("effect", descending=True).row(0, named=True)
     return (
-        f"Putting back {row['site']} at layer {row['layer']} ({row['role'].replace('_', ' ')}) brings most back: {format_signed(row['effect'], '+.3f')} of the "
-        f"answer's probability, of the {row['total_effect']:.3f} that noise took, over {format_count(row['n_prompts'], 'prompt')}. "
-        "It says where information is carried, not where to edit."
+        f"Restoring {row['site']} at layer {row['layer']} ({row['role'].replace('_', ' ')}) restores most: {format_signed(row['effect'], '+.3f')} of the "
+        f"answer's probability, of the {row['total_effect']:.3f} that the noise took away, over {format_count(row['n_prompts'], 'prompt')}. "
+        "This says where information is carried, not where to edit."
     )
 
 
 def describe_knockout(frame: pl.DataFrame) -> str:
     row = frame.sort("change").row(0, named=True)
     return (
-        f"Most is lost where the last position cannot read the tokens of {row['sources'].replace('_', ' ')} about layer {row['layer']}: the answer's "
+        f"The loss is largest where the last position cannot read the tokens of {row['sources'].replace('_', ' ')} around layer {row['layer']}: the answer's "
         f"probability changes by {format_signed(100 * row['change'], '+.0f')}%, over {format_count(int(row['n_prompts']), 'prompt')}."
     )
 
@@ -68,17 +68,17 @@ def describe_patching(frame: pl.DataFrame) -> str:
     carrying = shown.filter((pl.col("site") == "resid_post") & (pl.col("effect") >= 0.5))
     # where the last tokens differ, they carry it from the first layer on
     ends: dict[str, Any] = {
-        "where their tokens differ the state carries half of it or more up to": carrying.filter(differs)["layer"].max(),
-        "at the last token from": carrying.filter(~differs, index=shown["index"].max())["layer"].min(),
+        "where the tokens differ, the state carries half of the difference or more up to": carrying.filter(differs)["layer"].max(),
+        "at the last token, the state carries half or more from": carrying.filter(~differs, index=shown["index"].max())["layer"].min(),
     }
     said = [f"{where} layer {layer}" for where, layer in ends.items() if layer is not None]
     updates = shown.filter(pl.col("site") != "resid_post").drop_nulls("effect").sort("effect", descending=True)
     if updates.height:
         best = first_row(updates)
-        said.append(f"of updates {best['site']} of layer {best['layer']} at {shorten_token(best['token'])} carries most ({best['effect']:.2f})")
+        said.append(f"of the updates, {best['site']} of layer {best['layer']} at {shorten_token(best['token'])} carries most ({best['effect']:.2f})")
     return (
-        f"Prompt {row['prompt']} with states of prompt {row['from_prompt']}, where 0 changes nothing and 1 makes it the other, "
-        f"{format_signed(row['total_effect'])} logits apart: {'; '.join(said) or 'none of its states carries half of it'}. It says where "
+        f"Prompt {row['prompt']} with states of prompt {row['from_prompt']}; an effect of 1 is the whole difference between the two, "
+        f"{format_signed(row['total_effect'])} logits: {'; '.join(said) or 'none of the states carries half of the difference'}. This says where "
         f"information is carried, not where to edit.{describe_left_out(shown)}"
     )
 
@@ -96,11 +96,11 @@ def select_drawn_rows(frame: pl.DataFrame) -> pl.DataFrame:
 def describe_left_out(frame: pl.DataFrame) -> str:
     """Describe how much of a prompt the picture leaves out; '' if nothing."""
     n = frame["index"].n_unique()
-    return f" The picture has the first {MOST_DRAWN} of its {n:,} tokens." if n > MOST_DRAWN else ""
+    return f" The picture has the first {MOST_DRAWN} of the prompt's {n:,} tokens." if n > MOST_DRAWN else ""
 
 
 def select_one_pair(frame: pl.DataFrame) -> pl.DataFrame:
-    """Select the rows of one pair of prompts: of the first prompt that has states of an earlier one put in, else of the first pair."""
+    """Select the rows of one pair of prompts: that of the first prompt into which states of an earlier prompt were put, else the first pair."""
     forth = frame.filter(pl.col("from_prompt") < pl.col("prompt"))
     row = first_row(forth if forth.height else frame)
     return frame.filter(prompt=row["prompt"], from_prompt=row["from_prompt"])
@@ -115,16 +115,16 @@ def describe_saliency(frame: pl.DataFrame) -> str:
         for of, verb in ((up, "adds"), (down, "takes away"))
         if not of.is_empty()
     ]
-    total = "" if row["explained"] is None else f" of the {format_signed(row['explained'])} that it differs by without them"
+    total = "" if row["explained"] is None else f" of the difference, {format_signed(row['explained'])}"
     return (
         f"By {METHODS[row['method']]} against {shorten_token(row['baseline'])}, to the {SCORES[row['score']]} of the answer "
-        f"{' and '.join(said) or 'no token adds any'}; all sum to {format_signed(row['sum'])}{total}. {describe_completeness(row)}{describe_left_out(shown)}"
+        f"{' and '.join(said) or 'no token adds any'}; all together {format_signed(row['sum'])}{total}. {describe_completeness(row)}{describe_left_out(shown)}"
     )
 
 
 def describe_completeness(row: Row) -> str:
     if row["is_complete"] is None:
-        return "The method promises no sum."
+        return "Attributions of this method need not sum to the difference."
     return f"The sum is off by {percent(row['completeness_error'])}{'' if row['is_complete'] else ', too much to go by'}."
 
 

@@ -12,11 +12,11 @@ def describe_probes(frame: pl.DataFrame) -> str:
     best = frame.sort("accuracy", "layer", descending=[True, False], nulls_last=True).row(0, named=True)
     picky = frame.sort("selectivity", "layer", descending=[True, False], nulls_last=True).row(0, named=True)
     by = f"by {percent(picky['selectivity'])}"
-    above = f"Furthest above what a probe memorises at layer {picky['layer']}, {by}."
-    below = f"Nowhere above what a probe memorises; at layer {picky['layer']} nearest to it, {by}."
+    above = f"It is furthest above what a probe memorises at layer {picky['layer']}, {by}."
+    below = f"It is nowhere above what a probe memorises; it comes nearest at layer {picky['layer']}, {by}."
     return (
         f"Best at {best['site']} of layer {best['layer']}: {percent(best['accuracy'])} of {format_count(best['n_test'], 'word')}; "
-        f"the type's commonest label alone is right for {percent(best['type_accuracy'])}, random weights for {percent(best['untrained_accuracy'])}. "
+        f"the commonest label of each type alone is right for {percent(best['type_accuracy'])}, random weights for {percent(best['untrained_accuracy'])}. "
         f"{above if picky['selectivity'] is None or picky['selectivity'] > 0 else below}"
     )
 
@@ -69,7 +69,7 @@ def describe_knn_curve(frame: pl.DataFrame) -> str:
     alone = next(iter(frame.filter(pl.col("weight") == 0)["perplexity"]), None)
     return (
         f"Chosen: {row['k']} neighbours, λ = {row['weight']:g}, temperature {row['temperature_steps']:g} × the median distance; perplexity "
-        f"{row['perplexity']:.1f} on the queries it was chosen on, {number(alone, '.1f')} without."
+        f"{row['perplexity']:.1f} on the queries it was chosen on, {number(alone, '.1f')} without neighbours."
     )
 
 
@@ -111,15 +111,15 @@ def describe_calibration(frame: pl.DataFrame) -> str:
     n = int(frame["n_positions"].sum())
     gap = float((frame["gap"] * frame["n_positions"]).sum() / n) if n else 0.0
     way = "it claims neither too much nor too little" if abs(gap) < 0.0005 else f"it claims {'too much' if gap < 0 else 'too little'}, by {percent(abs(gap))}"
-    return f"On average its confidence is {percent(frame['ece'][0])} from how often it is right; all in all {way}, over {format_count(n, 'prediction')}."
+    return f"On average its confidence differs by {percent(frame['ece'][0])} from how often it is right; overall {way}, over {format_count(n, 'prediction')}."
 
 
 def describe_abstention(frame: pl.DataFrame) -> str:
     every = first_row(frame)
     half = frame.filter(pl.col("coverage") > 0).sort((pl.col("coverage") - 0.5).abs()).row(0, named=True)
     return (
-        f"Right {percent(every['accuracy'])} of the time where it always answers; {percent(half['accuracy'])} where it answers at probability "
-        f"{half['threshold']:.2f} or more, which is {percent(half['coverage'], 0)} of the positions."
+        f"If the model always answers, {percent(every['accuracy'])} of its answers are right; {percent(half['accuracy'])} are if it answers at probability "
+        f"{half['threshold']:.2f} or more, which is at {percent(half['coverage'], 0)} of the positions."
     )
 
 
@@ -127,7 +127,7 @@ def describe_against_counts(frame: pl.DataFrame) -> str:
     everything = frame.filter(pl.col("matched_order").is_null())
     row = first_row(everything if everything.height else frame)
     return (
-        f"The model gains {format_signed(row['mean_gain'])} nats a position over counting, which is better all the same at "
+        f"The model gains {format_signed(row['mean_gain'])} nats a position over counting; counting is better at "
         f"{percent(row['ngram_better'], 0)} of {row['n_positions']:,} positions; "
         f"mixed, perplexity is {row['perplexity_mixed']:.1f} instead of {row['perplexity']:.1f}."
     )
@@ -136,6 +136,6 @@ def describe_against_counts(frame: pl.DataFrame) -> str:
 def describe_surprises(frame: pl.DataFrame) -> str:
     row = first_row(frame)
     return (
-        f"Surest and wrong: after {visible_text(row['token'])} it expects {visible_text(row['top_token'])} with probability {row['top_prob']:.3f}; "
-        f"{visible_text(row['next_token'])} follows, of rank {row['next_token_rank']:,}."
+        f"The surest mistake: after {visible_text(row['token'])} the model expects {visible_text(row['top_token'])} with probability {row['top_prob']:.3f}; "
+        f"{visible_text(row['next_token'])} follows, at rank {row['next_token_rank']:,}."
     )

@@ -13,10 +13,10 @@ from ui.charts import PANEL, AnyChart
 from ui.evidence import intervention_sentences, sentences
 
 MOST_BARS = 30
-"""Most bars that are legible beside each other."""
+"""Maximum number of bars that are legible beside each other."""
 
 MOST_EDGES = 30
-"""Most edges that can be told apart in one picture; tables and files have all."""
+"""Maximum number of edges that can be told apart in one picture; tables and files have all edges."""
 
 DIVERGING = ["#5E3C99", "#F7F7F7", "#E66101"]
 """Colours below 0, at 0 and above 0 (ColorBrewer's PuOr)."""

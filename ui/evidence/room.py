@@ -1,4 +1,4 @@
-"""Drawing of the Evidence room: a topic, its choices, and its panels one beneath another."""
+"""Drawing of the Evidence page: a topic, its choices, and its panels one beneath another."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from ui.evidence.topics import PAPERS, TOPICS
 from ui.snapshot import Snapshot
 
 PUT_ASIDE = {"collections": "Collections", "figures": "Figures for a paper"}
-"""Topics that readers put together: name in the address → heading."""
+"""Topics whose contents readers collect: name in the address → heading."""
 
 HEADINGS = {**{name: topic.heading for name, topic in TOPICS.items()}, PAPERS: "Figures and tables of the papers", **PUT_ASIDE}
 """Name of a topic in the address → its heading, mostly a question."""
@@ -36,7 +36,7 @@ def read_topic() -> str:
     name = st.query_params.get("show", next(iter(HEADINGS)))
     if name not in HEADINGS:
         frame.title("Evidence")
-        raise AtlasError(f"no panel {name}; they are {', '.join(HEADINGS)}")
+        raise AtlasError(f"no topic {name}; the topics are {', '.join(HEADINGS)}")
     return name
 
 

@@ -29,7 +29,7 @@ def format_signed(value: float | None, format: str = "+.2f") -> str:
 def describe_table4(frame: pl.DataFrame) -> str:
     """Describe what the strongest and the weakest of ten dominant sub-updates add, and how many eliminations take down the token just read."""
     said = [
-        f"at {row['n_events']:,} events of {row['event']} the strongest of the ten adds {format_signed(row['max_score'])} "
+        f"at {row['n_events']:,} events of {row['event']} the strongest of the ten dominant sub-updates adds {format_signed(row['max_score'])} "
         f"and the weakest {format_signed(row['min_score'])}"
         for row in frame.filter(selection="dominant").iter_rows(named=True)
     ]
@@ -43,7 +43,7 @@ def describe_echo(frame: pl.DataFrame, n: str, n_input: str) -> str:
         return ""
     return (
         f"Of the {total(frame, n, 'eliminations')} {total(frame, n_input, 'take down')} the very token that was just read "
-        f"({percent(ratio(frame, n_input, n), 0)}): where input and output embeddings are tied it leads in the first layers without guessing what follows."
+        f"({percent(ratio(frame, n_input, n), 0)}): where input and output embeddings are tied it leads in the first layers without being a prediction."
     )
 
 
@@ -107,7 +107,9 @@ def describe_memory(frame: pl.DataFrame) -> str:
     row = first_row(frame)
     erased = row["mean_erased"]
     at = "no attribution says how much it deletes" if erased is None else f"it deletes {percent(erased)} of the stream on average"
-    return f"{head_address(row)} comes first: eigenvalue ratio {format_signed(row['stream_ratio'])} (−1 takes out of the stream all that it reads), and {at}."
+    return (
+        f"{head_address(row)} comes first: eigenvalue ratio {format_signed(row['stream_ratio'])} (−1: it takes all that it reads out of the stream), and {at}."
+    )
 
 
 def describe_edges(frame: pl.DataFrame) -> str:
@@ -124,5 +126,5 @@ def describe_induction(frame: pl.DataFrame) -> str:
     return (
         f"{head_address(row)}, whose keys read {head_address(row, 'from_')}, comes first, "
         f"{format_signed(row['excess'], '+.3f')} above chance, of {format_count(frame.height, 'pair')} "
-        "whose weights look for the present token where it stood before."
+        "whose weights look for earlier copies of the present token."
     )

@@ -1,4 +1,4 @@
-"""Records that make up the Evidence room: topics, their panels, and the choices of a reader."""
+"""Records that make up the Evidence page: topics, their panels, and the choices of a reader."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +12,10 @@ Known = Callable[[], Sequence[str]]
 
 @dataclass(frozen=True)
 class Choice:
-    """A widget whose value is kept in the address under `key`, and passed to every question of the topic that has a parameter `argument`, or to `of` alone.
+    """A widget whose value is stored in the address under `key`, and passed to all questions of the topic with a parameter `argument`, or only to `of`.
 
     `words`: the options, the first by default, or a function that finds them in the atlas. If it is (), the widget asks for a number of the parameter's type,
-    with `default`. A value of None leaves the question's own default.
+    with `default`. A value of None stands for the question's own default.
     """
 
     argument: str
@@ -30,8 +30,8 @@ class Choice:
 class Panel:
     """A question, with its answer in a sentence, as a picture and as a table.
 
-    `needs`: keys of atlas/papers/needs.py. `sentence`, `picture`: made from the rows, of which there is at least one. `columns`: those of the table, all if
-    empty. `rows`: most rows of the table; files hold all. `fixed`: fixed arguments. `if_empty`: the text if there are no rows.
+    `needs`: keys of atlas/papers/needs.py. `sentence`, `picture`: made from the rows, of which there is at least one. `columns`: columns of the table, all
+    if empty. `rows`: maximum number of rows of the table; files hold all. `fixed`: fixed arguments. `if_empty`: the text if there are no rows.
     """
 
     question: str

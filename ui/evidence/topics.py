@@ -1,4 +1,4 @@
-"""Topics of the Evidence room, in the order in which they are offered: name in the address → topic. To add a panel, add a record here."""
+"""Topics of the Evidence page, in the order in which they are offered: name in the address → topic. To add a panel, add a record here."""
 
 from atlas.papers import geva2022_charts, probed_charts
 from schema.terms import BEHAVIOURS, PROBE_TASKS
@@ -7,7 +7,7 @@ from ui.evidence import experiments, measurement_sentences, pictures, sentences
 from ui.evidence.topic import Choice, Panel, Topic
 
 ALL = 10**6
-"""More heads than a model has."""
+"""Number above the heads of any model, which asks for all of them."""
 
 WEIGHTS_SAY = "No pair of heads reaches this threshold: set a lower one."
 
@@ -26,7 +26,7 @@ def probed_layers() -> list[str]:
 
 
 def list_retrievals() -> list[str]:
-    """List the retrievals, the last first."""
+    """List the retrievals, the latest first."""
     return [str(i) for i in data.ask("knn_result").frame["retrieval"].unique().sort(descending=True)]
 
 

@@ -1,1 +1,1 @@
-"""The Map room: values, or traced states, in the plane, as a whole and in detail."""
+"""The Map page: values, or traced states, in the plane, as a whole and in detail."""

@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 600, 560
 """Size in px, and in pt in print; on a page the chart takes all the width that there is, at the same height."""
 
 FITTED = (300, 600, 900)
-"""Chart widths, in px, that names are chosen for. A chart shows the names for the largest width that it reaches, so that a wider chart has more of them."""
+"""Chart widths, in px, that names are chosen for. A chart shows the names for the largest width that it reaches, so that a wider chart has more names."""
 
 LAYERS = ["#0072B2", "#D55E00"]
 """Colours of the first and the last layer: blue and vermilion, which all eyes tell apart, each with a contrast of 3:1 or more on either background."""
@@ -55,7 +55,7 @@ def cells(density: pl.DataFrame, labelled: pl.DataFrame, area: Area, n_layers: i
 
 
 def points(rows: pl.DataFrame, area: Area, n_layers: int, dress: Dress = LIGHT, href: Callable[[dict[str, object]], str | None] = lambda _: None) -> AnyChart:
-    """Draw rows of map_points, one mark each, with the layer as colour and a name where there is room. `href`: row → address that its mark leads to."""
+    """Draw rows of map_points, one mark each, with the layer as colour and a name where it fits. `href`: row → address that its mark leads to."""
     shown = rows.select("x", "y", "layer").with_columns(
         pl.Series("name", [name_of(row) for row in rows.iter_rows(named=True)], dtype=pl.String),
         pl.Series("tokens", [" · ".join(visible_text(t) for t in found or []) for found in rows["tokens"].to_list()], dtype=pl.String),

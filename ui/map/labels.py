@@ -1,4 +1,4 @@
-"""Placement of names on the map: no name overlaps another or leaves the chart. Pure."""
+"""Placement of names on the map: no name overlaps another or leaves the chart. Pure functions."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ FONT, LINE, GAP = 11, 16, 8
 """Sizes in px: letters of a name, height of a line, and gap between two names in one line."""
 
 LONGEST = 14
-"""Most characters of a token in a name."""
+"""Maximum characters of a token in a name."""
 
 NARROW, WIDE = frozenset(" iljtfrI.,:;'|!()[]`·-/\\"), frozenset("mwMW@%—…⟨⟩&")
 WIDTHS = {"narrow": 4.2, "wide": 11.0, "full": 12.0, "capital": 8.4, "other": 6.6}
@@ -56,7 +56,7 @@ class Label(NamedTuple):
 def place(things: Sequence[NamedPoint], area: Area, width: float, height: float, *, above: float = 0) -> list[Label]:
     """Choose a name for each thing, in their order; the middle of a name is `above` px above its thing.
 
-    The names also have room in a wider chart of the same height.
+    The names also fit into a wider chart of the same height.
     """
     taken: list[Box] = []
     found = []

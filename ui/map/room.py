@@ -1,4 +1,4 @@
-"""The Map room: the choice of a layout and an area, what is in the area, and the places of search results."""
+"""The Map page: the choice of a layout and an area, what is in the area, and the places of search results."""
 
 from collections.abc import Callable
 from math import isfinite
@@ -17,13 +17,15 @@ from ui.map.labels import Area
 from ui.tray import collecting
 
 MOST_POINTS = 5_000
-"""Most points shown one by one, in a part of the map; more points are shown as cells, and so is the whole map."""
+"""Maximum number of points of an area that are shown one by one; more points are shown as cells, and so is the whole map."""
 
 TITLES = {"value": "Map of values", "resid_post": "Map of traced states"}
 
 THINGS = {"value": "values", "resid_post": "states"}
 
-NEAR = "that point the same way lie near each other; the directions of the plane mean nothing. A name is what sets those about it apart from the rest:"
+NEAR = (
+    "that point the same way lie near each other; the directions of the plane mean nothing. A name shows what distinguishes the points around it from the rest:"
+)
 
 MEANINGS = {
     "value": f"Values, of all layers, {NEAR} the tokens that they promote.",
@@ -59,7 +61,7 @@ def layout_extent(layout: str) -> Area | None:
 
 
 def read_area() -> Area | None:
-    """Read the area from the address; None if it has none. Raises AtlasError if the value is no area."""
+    """Read the area from the address; None if it has none. Raises AtlasError if its value is not an area."""
     text = st.query_params.get("area", "")
     if not text:
         return None
@@ -143,7 +145,7 @@ def show(layout: str, layer: int | None, area: Area | None, everything: Area, n_
             collecting.offer_all(lambda: data.ask("map_points", layout=layout, layer=layer, n=MOST_MEMBERS + 1, **edges).frame, key)
     else:
         answer = data.ask("map_points", layout=layout, layer=layer, n=MOST_POINTS, **edges)
-        st.text(f"{n:,} {things}. Draw a rectangle on the map to look closer; a point opens what it is.")
+        st.text(f"{n:,} {things}. Draw a rectangle on the map to look closer; click a point to open its neuron or position.")
         draw(lambda d: map_charts.points(answer.frame, shown, n_layers, d, point_href), rings, shown, dress, answer, key)
         columns = VALUE_COLUMNS if layout == "value" else STATE_COLUMNS
     if found is not None and not found.frame.is_empty():
@@ -160,7 +162,7 @@ def describe_found(found: data.Answer, things: str, shown: Area) -> str:
     n = found.frame.height
     inside = found.frame.filter(found.frame["x"].is_between(shown.x_min, shown.x_max) & found.frame["y"].is_between(shown.y_min, shown.y_max)).height
     if not n:
-        return f"None of the {things} on this map promotes it among its first ten tokens, or is it."
+        return f"None of the {things} on this map is what was searched for, or has it among the first ten tokens that it promotes."
     return f"{n:,} found, ringed in green{'' if inside == n else f'; {n - inside:,} of them lie outside this area'}."
 
 

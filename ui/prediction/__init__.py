@@ -1,1 +1,1 @@
-"""The Prediction room: one prediction of a corpus or of a live prompt, taken apart."""
+"""The Prediction page: one prediction of a corpus or of a live prompt, taken apart."""

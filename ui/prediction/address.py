@@ -1,4 +1,4 @@
-"""Address parameters of the Prediction room: read as a view of a prediction, and written from one. Pure."""
+"""Address parameters of the Prediction page: read as a view of a prediction, and written from a view. Pure functions."""
 
 import re
 from collections.abc import Mapping
@@ -10,12 +10,12 @@ from schema.errors import AtlasError
 from schema.interventions.short import intervention_from
 
 MOST_PROMPT = 600
-"""Most characters of a prompt."""
+"""Maximum characters of a prompt."""
 
 MOST_SWITCHES = 16
 
 MOST_SWITCH = 60
-"""Most characters of a switch."""
+"""Maximum characters of a switch."""
 
 
 ALL = "all"
@@ -28,7 +28,7 @@ class View:
 
     index: number of the prompt's token, counted from the end if negative. off: switches, each an address (set to 0) or a short form such as L29N44=max*1.
     token, rival: texts of the tokens in question (`for`, `against`). layer: the opened layer. head: the head whose attention row is shown. is_whole: show every
-    part of the sum by itself, and not the largest alone.
+    part of the sum by itself, and not only the largest.
     """
 
     position: int | None = None
@@ -84,13 +84,13 @@ def read_view(parameters: Mapping[str, str]) -> View:
 
 def position(asked: str) -> int | None:
     if asked and not re.fullmatch(r"[0-9]{1,15}", asked):
-        raise AtlasError(f"no position {asked[:40]}: positions are whole numbers from 0, and those that are traced are listed where none is given")
+        raise AtlasError(f"no position {asked[:40]}: positions are whole numbers from 0; the page lists the traced ones if no position is given")
     return int(asked) if asked else None
 
 
 def index(asked: str) -> int:
     if not re.fullmatch(r"-?[0-9]{1,5}", asked):
-        raise AtlasError(f"no token {asked[:40]} of a prompt: they are counted from 0, and from the end below it")
+        raise AtlasError(f"no token {asked[:40]} of a prompt: tokens are counted from 0, or from the end by negative numbers")
     return int(asked)
 
 
@@ -102,7 +102,7 @@ def layer(asked: str) -> int | None:
 
 def parts(asked: str) -> bool:
     if asked not in ("", ALL):
-        raise AtlasError(f"parts={asked[:40]} is unknown: parts={ALL} shows all, and without it there are the largest")
+        raise AtlasError(f"parts={asked[:40]} is unknown: parts={ALL} shows all parts; without it, the largest are shown")
     return asked == ALL
 
 
@@ -110,7 +110,7 @@ def switches(asked: str) -> tuple[str, ...]:
     """Read the switches; the last counts if there are two of one component. Raises AtlasError for a text that is no switch, and for too many switches."""
     parts = [part.strip() for part in asked[: MOST_SWITCH * MOST_SWITCHES + MOST_SWITCHES].split(",") if part.strip()]
     if len(parts) > MOST_SWITCHES or len(asked) > MOST_SWITCH * MOST_SWITCHES:
-        raise AtlasError(f"more than {MOST_SWITCHES} switches were asked for; `atlas trace --arm FILE` takes more")
+        raise AtlasError(f"more than {MOST_SWITCHES} switches are in the address; `atlas trace --arm FILE` takes more")
     found: dict[str, str] = {}
     for part in parts:
         intervention_from(short_form(part), 0)

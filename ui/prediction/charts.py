@@ -73,7 +73,7 @@ def score_of(updates: pl.DataFrame) -> str:
 def scores(updates: pl.DataFrame) -> alt.Chart:
     """Draw what each dominant sub-update adds to the logits of the candidate, the final and the next token.
 
-    Scores are raw if the trace has no others; the best promoter of the candidate is on top.
+    Scores are raw if the trace has no others; the sub-update that promotes the candidate most is on top.
     """
     kind = score_of(updates)
     columns = {f"{token}_{kind}": token for token in TOKENS}

@@ -15,18 +15,16 @@ from ui.prediction.source import Source, lacks
 from ui.prediction.waterfall import Step
 
 N_PARTS, ALL_PARTS = 20, 100_000
-"""Parts shown by themselves at first, and a number above the parts of any model."""
+"""Number of parts shown by themselves at first, and a number above that of any model's parts."""
 
 Switches = Callable[[Neuron | Head], str]
 """A neuron or head → links that switch it; '' if nothing can be switched."""
 
 NOT_TAKEN_APART = (
-    "This prediction has not been taken apart. What the largest sub-updates add to its logit is below, over all layers in one ranking; they are a small part, "
-    "and no sum of them is the logit. The whole sum, with embeddings, heads and FFNs, is in an atlas with attribution:"
+    "This prediction has not been taken apart. Below, the largest sub-updates of all layers are ranked by what they add to its logit; they are a small part, "
+    "and do not sum to the logit. An atlas with attribution has the whole sum, with embeddings, heads and FFNs:"
 )
-NOT_LIVE = (
-    "This prompt has not been taken apart. What the largest sub-updates add to the logit is below, over all layers in one ranking; no sum of them is the logit."
-)
+NOT_LIVE = "This prompt has not been taken apart. Below, the largest sub-updates of all layers are ranked by what they add to the logit; they do not sum to it."
 
 
 def panel(source: Source, switches: Switches) -> None:
@@ -46,7 +44,7 @@ def panel(source: Source, switches: Switches) -> None:
         parts = source.ask_at_position("prediction_difference", target=target, n=n)
         steps, stored = waterfall.of_difference(parts.frame.iter_rows(named=True)), own["logit"] - rows[rival]["logit"]
         what = f"logit of {visible_text(own['token'])} less that of {visible_text(rows[rival]['token'])}"
-    st.text(f"{waterfall.sentence(steps, f'The {what}')} {own['n_parts']:,} parts sum to it, each as the final norm at its scale reads it.")
+    st.text(f"{waterfall.sentence(steps, f'The {what}')} {own['n_parts']:,} parts sum to it, each as the final norm scales it.")
     html = waterfall.html(steps, what, stored, lambda step: href_of(source, step), lambda step: switch_of(step, switches))
     if source.view.is_whole:
         narrower = hrefs.of_view(source.view.with_changes(is_whole=False))
@@ -55,14 +53,14 @@ def panel(source: Source, switches: Switches) -> None:
 
 
 def choose_targets(rows: dict[str, Any], token: str | None, rival: str | None) -> tuple[str, str | None]:
-    """Choose the target of the token and that of its rival, None without one. Raises AtlasError for tokens whose logits are not stored here."""
+    """Choose the target of the token and that of its rival, None without one. Raises AtlasError for tokens whose logits are not stored at this position."""
     target = find_target(rows, token) if token is not None else "final"
     other = find_target(rows, rival) if rival is not None else None
     if other == target:
         others = [name for name in rows if name != target]
         # two targets may have one text
         if not others or rows[others[0]]["token"] != rows[target]["token"]:
-            raise AtlasError("a token has no rival in itself: give another token in against")
+            raise AtlasError("a token cannot be its own rival: give another token in against")
         other = others[0]
     return target, other
 
@@ -73,7 +71,7 @@ def find_target(rows: dict[str, Any], token: str) -> str:
             if row["token"] == text:
                 return target
     there = ", ".join(f"{visible_text(row['token'])} ({target})" for target, row in rows.items())
-    raise AtlasError(f"the logit of {visible_text(token)} is not taken apart here; stored are {there}")
+    raise AtlasError(f"the logit of {visible_text(token)} is not taken apart here; the tokens that are: {there}")
 
 
 def choices(source: Source, rows: dict[str, Any], target: str, rival: str | None) -> str:

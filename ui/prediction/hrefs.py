@@ -1,4 +1,4 @@
-"""Addresses, for `<a href>`, of the things that the Prediction room names."""
+"""Addresses, for `<a href>`, of the things that the Prediction page names."""
 
 from atlas.address import Head, Neuron
 from ui import links

@@ -14,7 +14,7 @@ from ui.prediction.contributors import ALL_PARTS, Switches, answer_of_layer
 from ui.prediction.source import Source
 
 ALL_NEURONS = 50
-"""Neurons to ask for: as many as an atlas keeps."""
+"""Number of neurons to ask for: as many as an atlas stores."""
 
 SCORED = ["Neuron", "Candidate", "Final", "Next", "Coefficient", "Share", "Promotes"]
 
@@ -43,9 +43,7 @@ def parts(source: Source, layer: int, switches: Switches) -> None:
     if found.frame.is_empty():
         return
     rows = list(found.frame.iter_rows(named=True))
-    st.text(
-        f"Its {len(rows)} parts add {waterfall.format_signed(sum(row['centred_logit'] for row in rows))} to the prediction, above what they add to all logits."
-    )
+    st.text(f"Its {len(rows)} parts add {waterfall.format_signed(sum(row['centred_logit'] for row in rows))} to the prediction, above the mean logit.")
     cells = [
         [
             name_part(source, row, switches),
@@ -100,8 +98,8 @@ def sub_updates(source: Source, layer: int, mid: dict[str, Any], switches: Switc
 def score_note(kind: str) -> str:
     """Explain the scores: raw, or what is added to a logit; in the latter case also their order."""
     if kind == "score":
-        return "Scores are raw, m·(e·v). What sub-updates add to a logit (frozen norm) is not stored: the trace is older. A trace of more positions has it."
-    return "A score is what the sub-update adds to the token's logit, the final norm's scale held. Those first that promote the candidate most."
+        return "Scores are raw, m·(e·v). What sub-updates add to a logit (frozen norm) is not in this older trace. A trace of more positions has it."
+    return "A score is what the sub-update adds to the token's logit, the final norm's scale held. The sub-updates that promote the candidate most come first."
 
 
 def sub_update_cells(row: dict[str, Any], kind: str, switches: Switches) -> list[str]:

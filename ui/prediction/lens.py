@@ -18,7 +18,7 @@ SIGNS = {("saturation", True): "▲", ("elimination", True): "▼", ("eliminatio
 
 LEGEND = {
     "▲": "saturation: this layer's FFN lifts the final prediction to the top, where it stays after every later layer",
-    "▼": "elimination: this layer's FFN takes its candidate down; of this position the fall that is largest, and which the paper counts",
+    "▼": "elimination: this layer's FFN takes its candidate down; the largest fall at this position, which the paper counts",
     "▽": "another elimination",
     "bold": "is the model's final prediction",
 }
@@ -87,7 +87,7 @@ def passage(tokens: Iterable[Row], href: Href = lambda _: None) -> str:
 
 
 def shade_tokens(tokens: Iterable[Row], column: str, largest: float, number: Callable[[float], str], href: Href = lambda _: None) -> str:
-    """Write running text with each token's number in `column`, if it has one, behind it, and as a shade of `largest`; the token asked for is framed."""
+    """Write running text. A token's number in `column`, if any, follows it and sets its shade, on a scale up to `largest`; the token asked for is framed."""
     rows, spans = list(tokens), []
     kinds = ["asked" if row["is_asked"] else "" for row in rows]
     for row, kind in zip(rows, kinds, strict=True):
@@ -124,7 +124,7 @@ def token(text: str, href: str | None = None) -> str:
 
 
 def outcome(last: Row, facts: Iterable[str]) -> str:
-    """Describe what the model predicts and how the corpus goes on, from the last row of the question prediction_trace.
+    """Describe what the model predicts and how the corpus continues, from the last row of the question prediction_trace.
 
     `facts`: where the text is from.
     """
@@ -181,7 +181,7 @@ def describe_lead(first: int | None, n_layers: int) -> str:
 def grid(trace: Iterable[Row], signs: Mapping[tuple[int, str], str], href: Callable[[int], str], opened: int | None = None) -> str:
     """Tabulate rows of the question prediction_trace by layers and sites: the leading token, its probability as shade and number, signs of events.
 
-    href: layer → its address. Each cell is a link to its layer; the tab key reaches only the one at the head of the row.
+    href: layer → its address. Each cell is a link to its layer; the tab key reaches only the link at the head of the row.
     """
     cells = {(row["layer"], row["site"]): row for row in trace}
     head = "".join(f'<th scope="col">{site}</th>' for site in ("Layer", *SITES))

@@ -37,7 +37,7 @@ def panel(run: Run) -> None:
 def sentence(here: dict[str, Any]) -> str:
     """Describe how the prediction at a token changes, from a row of the trace's comparison."""
     if here["is_as_base"]:
-        return "Nothing: not a bit of any state is other than without the switches."
+        return "Nothing: every state is the same, to the bit, as without the switches."
     return (
         f"The log-probability of the prediction changes by {waterfall.format_signed(here['answer_logprob_change'])} nats, "
         f"and its rank is {here['answer_rank']:,}; "
@@ -56,9 +56,7 @@ def cells(row: dict[str, Any]) -> list[str]:
     return [lens.token(row["token"], hrefs.of_token(row["token"])), f"{row['prob']:.4f}"]
 
 
-NOT_RUN = (
-    "This prompt has not been run: read it, then press Run. A link only writes it here, whoever made the link. Afterwards its links switch and run at once."
-)
+NOT_RUN = "This prompt has not been run: read it, then press Run. A link only writes it here. Once it has run, the links here switch and run at once."
 
 READING = "How surprising each token of the prompt was."
 
@@ -74,7 +72,7 @@ def show(view: View) -> None:
     if run is None:
         return
     base, *arms = [source(view, run, arm) for arm in range(2 if view.off else 1)]
-    st.text("Each token is a link to what is predicted after it; the number behind it is the probability of that.")
+    st.text("Each token is a link to what is predicted after it; the number after a token is the probability of that prediction.")
     st.html(prompt(view, run))
     st.html(list_switches(view))
     if arms:
@@ -120,7 +118,7 @@ def watch(key: Key) -> None:
 def describe_progress(said: dict[str, Any]) -> str:
     """Describe a progress message of the model process for readers."""
     if "waiting" in said:
-        return f"In line: {said['waiting']} before this one."
+        return f"Waiting in line: {said['waiting']} prompts before this one."
     return str(said.get("stage", ""))[:200].replace("\\", "").replace("[", "(").replace("$", "") or "…"
 
 
@@ -177,7 +175,7 @@ def prompt(view: View, run: Run) -> str:
 def list_switches(view: View) -> str:
     """List the switched components, each with a link that removes its switch."""
     if not view.off:
-        return '<div class="lens">Nothing is switched. Beside each neuron and head below stand links that do.</div>'
+        return '<div class="lens">Nothing is switched. Links beside each neuron and head below switch it.</div>'
     each = [f"{lens.link_html(switch, hrefs.of_component(where(switch)))} {to_switch(view, where(switch), None, 'as is')}" for switch in view.off]
     return f'<div class="lens said">Switched: {" · ".join(each)} · {lens.link_html("all as they are", hrefs.of_view(view.with_changes(off=())))}</div>'
 

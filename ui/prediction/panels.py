@@ -83,7 +83,7 @@ def head_panel(source: Source, head: Head) -> None:
     found = source.ask_at_position("attention_sources", layer=head.layer, head=head.head)
     if found.frame.is_empty():
         if source.is_live:
-            st.text("Where its heads look is not told of a switched run, and not of a prompt that was not taken apart.")
+            st.text("Where heads look is not stored for a switched run, or for a prompt that was not taken apart.")
         else:
             lacks("Rows of attention are not in this atlas.", "attribution")
         return
@@ -99,8 +99,8 @@ def describe_head(rows: pl.DataFrame, head: str) -> str:
     first, total = rows.row(0, named=True), rows["final_logit"].sum()
     back = "the position itself" if first["distance"] == 0 else f"{first['distance']} back"
     return (
-        f"{head} adds {waterfall.format_signed(float(total))} logits to the prediction. What moves most comes from {back}: {first['moved_share']:.0%} of it, "
-        f"at a weight of {first['weight']:.2f}. In the text each source has its share of what is moved."
+        f"{head} adds {waterfall.format_signed(float(total))} logits to the prediction. Most of what it moves comes from {back}: {first['moved_share']:.0%}, "
+        f"at a weight of {first['weight']:.2f}. The text shows each source's share of what is moved."
     )
 
 

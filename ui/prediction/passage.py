@@ -50,9 +50,9 @@ def surprisal(source: Source) -> None:
     known = found.frame.drop_nulls("surprisal")
     if known.is_empty():
         if source.is_live:
-            st.text("The prompt is a single token, which nothing comes before.")
+            st.text("The prompt is a single token, which has no surprisal.")
         else:
-            lacks("What is predicted at every position is not in this atlas.", "prediction")
+            lacks("This atlas does not have the model's prediction at every position.", "prediction")
         return
     most = known.sort("surprisal", descending=True).row(0, named=True)
     mean = sum(known["surprisal"]) / known.height
@@ -89,7 +89,7 @@ def show_similar_states(source: Source, layer: int, site: str = "resid_post") ->
 def agreement(rows: pl.DataFrame) -> str:
     """Describe how many of the nearest positions predict the token that is most common among their predictions."""
     most = rows["final_token"].value_counts(sort=True).row(0)
-    return f"{most[1]} of the {rows.height} nearest predict the same token." if most[1] > 1 else f"The {rows.height} nearest predict as many tokens."
+    return f"{most[1]} of the {rows.height} nearest predict the same token." if most[1] > 1 else f"The {rows.height} nearest each predict a different token."
 
 
 def show_neighbours(source: Source) -> None:
@@ -106,7 +106,7 @@ def show_neighbours(source: Source) -> None:
         return
     st.subheader("Neighbours in the datastore")
     share = found.frame.filter("is_next")["weight"].sum()
-    st.text(f"What comes next in {found.frame['is_next'].sum()} of the {found.frame.height} nearest is what comes next here, with {share:.0%} of the weight.")
+    st.text(f"In {found.frame['is_next'].sum()} of the {found.frame.height} nearest, the next token is the same as here; they have {share:.0%} of the weight.")
     cells = [
         [
             "" if row["weight"] is None else f"{row['weight']:.3f}",

@@ -1,6 +1,6 @@
-"""The Prediction room: the prediction that an address asks for, in panels that are the same for a corpus and for a live prompt.
+"""The Prediction page: the prediction that an address asks for, in panels that are the same for a corpus and for a live prompt.
 
-If the address asks for none, the traced positions are listed, to choose one from.
+If the address asks for no prediction, the page lists the traced positions to choose from.
 """
 
 import streamlit as st
@@ -11,7 +11,7 @@ from ui.prediction.address import View
 from ui.prediction.source import of_corpus
 
 N_LISTED = 500
-"""Most traced positions in the list."""
+"""Maximum number of traced positions in the list."""
 
 HEADS = ["Text", "Predicts", "Probability", "Goes on with", "Rank", "Document"]
 
@@ -35,7 +35,7 @@ def show() -> None:
 
 
 def ask_for_another(view: View) -> None:
-    """Show fields for a position and for a prompt; the one that is sent becomes the address."""
+    """Show fields for a position and for a prompt; the field that is sent becomes the address."""
     with st.form("another", border=False):
         left, right, sent = st.columns([1, 4, 1], vertical_alignment="bottom")
         position = left.text_input("Position", "" if view.position is None else str(view.position), placeholder="position_id", max_chars=15)
@@ -49,7 +49,7 @@ def ask_for_another(view: View) -> None:
 
 
 def go_to_view(parameters: dict[str, str]) -> None:
-    """Go to another view of this room. Other parameters of the address, such as the atlas, stay."""
+    """Go to another view of this page. Other parameters of the address, such as the atlas, stay."""
     kept = {name: value for name, value in st.query_params.to_dict().items() if name not in OF_VIEW}
     st.query_params.from_dict(kept | parameters)
     st.rerun()
@@ -66,7 +66,7 @@ def list_positions() -> None:
         return
     rows, right = found.frame, found.frame["is_right"].drop_nulls()
     first = f"The first {N_LISTED:,} of them" if rows.height == N_LISTED else f"{rows.height:,} positions"
-    st.text(f"{first}; the prediction is the token that follows at {right.sum():,} of {len(right):,}.")
+    st.text(f"{first}; the prediction is right at {right.sum():,} of {len(right):,}.")
     with st.container(height=600, border=False):
         st.html(lens.table(HEADS, map(line, rows.iter_rows(named=True))))
     blocks.take_away(found, "traced_positions")

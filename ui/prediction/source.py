@@ -40,7 +40,7 @@ class Source:
         self.take_away(answer, f"{self.key}{key}", chart)
 
     def show_html(self, html: str, answer: data.Answer, key: str, chart: charts.AnyChart | None = None, drawn: figures.Made | None = None) -> None:
-        """Show HTML, and beneath it ways to export its rows, with a chart of them for files if there is one. `drawn`: the same as a drawing."""
+        """Show HTML, and beneath it ways to export its rows, with a chart of them for files if there is one. `drawn`: what is shown, as a drawing."""
         st.html(html)
         self.take_away(answer, f"{self.key}{key}", chart, drawn)
 

@@ -1,4 +1,4 @@
-"""Runs of live prompts, few at a time and bounded, and which prompts may run: a link alone starts nothing."""
+"""Runs of live prompts, few at a time and within limits, and which prompts may run: a link alone starts no run."""
 
 import os
 import threading
@@ -22,13 +22,13 @@ from ui.prediction.address import View, short_form
 from ui.snapshot import Snapshot
 
 MOST_KEPT = 4
-"""Most runs that a server keeps for its visitors."""
+"""Maximum number of runs that a server keeps for its visitors."""
 
 MOST_ANSWERS, MOST_ALLOWED = 64, 16
-"""Most answers kept of a run, and most prompts that links may run for a visitor."""
+"""Maximum number of cached answers of a run, and of prompts that links may run for a visitor."""
 
 PATIENCE = 300.0
-"""Most seconds that a visitor waits, the queue and the loading of weights included."""
+"""Maximum seconds that a visitor waits, the queue and the loading of weights included."""
 
 Progress = Callable[[dict[str, Any]], None]
 
@@ -117,11 +117,11 @@ def explain_no_model() -> str | None:
     """Explain why no model can be run here; None if one can."""
     if os.environ.get(ADDRESS) or all(find_spec(name) for name in ("ingest", "torch")):
         return None
-    return "A prompt of your own needs the model, and what runs it is not installed where these pages are served:"
+    return "A prompt of your own needs the model, and what runs it is not installed on this server:"
 
 
 def run(key: Key, progress: Progress) -> Run:
-    """Run a prompt in the model process, which is started if there is none. Raises AtlasError for what it refuses, and after PATIENCE seconds."""
+    """Run a prompt in the model process, which is started if there is none. Raises AtlasError if the process refuses the prompt, and after PATIENCE seconds."""
     end = time.monotonic() + PATIENCE
 
     def report_until_timeout(said: dict[str, Any]) -> None:

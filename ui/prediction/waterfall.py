@@ -17,12 +17,12 @@ OF_LAYER = {"attention_bias": "attention bias", "ffn": "FFN", "ffn_bias": "FFN b
 """Kind of part → its name, which in OF_LAYER follows the name of its layer."""
 
 N_NAMED = 3
-"""Most parts that the sentence names in each direction."""
+"""Maximum number of parts that the sentence names in each direction."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A part of a sum: the amount that it adds, and the sum before and after it, in logits. layer, head: those of the part, None if it has none."""
+    """A part of a sum: the amount that it adds, and the sum before and after it, in logits. layer, head: the part's own, None if it has none."""
 
     name: str
     kind: str

@@ -1,1 +1,1 @@
-"""Parts of the Search room, which finds components, positions and texts."""
+"""Parts of the Search page, which finds components, positions and texts."""

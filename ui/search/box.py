@@ -22,7 +22,7 @@ from ui.search.ways import NO_SWEEP
 from ui.tray import collecting
 
 LONGEST = 200
-"""Most characters of a search."""
+"""Maximum characters of a search."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def parse(typed: str) -> SearchInput:
 OF_TAIL = "{n_triggers} of the {n_kept} {tail}"
 
 SHOWN, LOOKED = 8, 60
-"""Most neurons shown of a group, and most rows that they are taken from: a neuron may have one row for each tail."""
+"""Maximum number of neurons shown of a group, and of rows that they are taken from: a neuron may have one row for each tail."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def position(number: int) -> bool:
 
 
 def words(text: str, elsewhere: Sequence[str]) -> None:
-    """Show the groups, each as soon as it is found; for an empty group, name those with results. `elsewhere`: headings above that have results."""
+    """Show the groups, each as soon as it is found; for an empty group, name the groups with results. `elsewhere`: headings above that have results."""
     known = [group for group in GROUPS if not missing_run(data.atlas().con, question(group.question).sql)]
     if len(known) < len(GROUPS):
         blocks.explain_empty(*NO_SWEEP)

@@ -41,7 +41,7 @@ CORPUS = {"corpus_id": "The corpus that the statistics are over; null without a 
 
 HINTS = {
     "token": "Type a token. Its leading space is optional: cat finds ␣cat too. Upper and lower case differ.",
-    "words": "Type words. They are looked for as they stand, upper and lower case alike, in a trigger and the 80 characters before it.",
+    "words": "Type words. The exact text is searched for, ignoring case, in a trigger and the 80 characters before it.",
 }
 """Parameter → what to type."""
 
@@ -49,7 +49,7 @@ NO_SWEEP = "No text has been swept yet, and only a sweep finds the triggers of k
 
 
 def search() -> None:
-    """Show the widgets of a search, all kept in the address, and its results."""
+    """Show the widgets of a search, whose values are all stored in the address, and its results."""
     by = address_widgets.ask_word("Search by", "by", [*BY, DENSITY, RANGES])
     if by == RANGES:
         show(by_ranges(), "No neuron lies within these ranges.")
@@ -83,7 +83,7 @@ def by_text(by: str) -> Answer | None:
 
 
 def by_density() -> Answer | None:
-    """Ask how often keys are to fire. Return the question with its arguments, and no rows yet; None if the atlas does not know how often they do."""
+    """Ask how often keys are to fire. Return the question with its arguments, and no rows yet; None if the atlas does not know how often keys fire."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         density, corpus = address_widgets.ask_word("Keys that are", "density", DENSITIES, "rare"), address_widgets.ask_corpus()
     q = question("neurons_by_density")
@@ -126,7 +126,7 @@ def read_rows(snapshot: Snapshot, sql: str) -> pl.DataFrame:
 
 
 def of_collection(everything: Answer) -> Answer:
-    """Narrow an answer to the collection that the address names, if it names one. A widget to choose one is shown if there are any."""
+    """Narrow an answer to the collection that the address names, if it names one. A widget to choose a collection is shown if there are any."""
     names = data.collections().frame["name"].to_list()
     if not names and not st.query_params.get("collection"):
         return everything

@@ -1,1 +1,1 @@
-"""Items that readers put aside: collections of components, positions and tokens, and figures for a paper."""
+"""Items that readers collect: components, positions and tokens in collections, and figures for a paper."""

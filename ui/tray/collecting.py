@@ -1,4 +1,4 @@
-"""Rows into a collection: a form that any list offers, with a tick box for each row."""
+"""Form that adds rows to a collection, with a tick box for each row; any list offers it."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from schema.errors import AtlasError
 from ui import data
 
 MOST_TICKED = 200
-"""Most rows that have a tick box each; of a longer list, all rows are added."""
+"""Maximum number of rows with a tick box each; of a longer list, all rows are added."""
 
 Offered = list[Member]
 
@@ -32,7 +32,7 @@ def offer(rows: pl.DataFrame, key: str) -> None:
 
 
 def offer_all(ask: Callable[[], pl.DataFrame], key: str) -> None:
-    """Offer a button, as offer does, for rows that are not shown, and that are read when it is pressed."""
+    """Offer a button, as offer does, for rows that are not shown, and that are read when the button is pressed."""
     if st.button("Add all to collection…", icon=":material/bookmark_add:", key=f"{key}-collect-all"):
         collect(find_members(ask()), key)
 
@@ -49,9 +49,9 @@ def form(things: Offered, key: str) -> None:
         ticked = ticks(things, key) if len(things) <= MOST_TICKED else things
         if len(things) > MOST_TICKED:
             st.text(f"All {len(things):,}.")
-        name = st.text_input("Collection", placeholder="the name of a new one, or of one that there is", key=f"{key}-collection")
+        name = st.text_input("Collection", placeholder="the name of a new or an existing collection", key=f"{key}-collection")
         if names:
-            st.text(f"There are: {', '.join(names)}")
+            st.text(f"Existing collections: {', '.join(names)}")
         note = st.text_input("What a new one is of", key=f"{key}-note")
         by = st.text_input("Your name", key=f"{key}-by", value=st.session_state.get("collector", ""))
         if st.form_submit_button("Add"):
@@ -67,11 +67,11 @@ def ticks(things: Offered, key: str) -> Offered:
 
 
 def keep(things: Offered, name: str, by: str, note: str) -> None:
-    """Add the things to a collection and report how many; show an error in the place of the report."""
+    """Add the things to a collection and report how many were added; show an error instead if there is one."""
     a = data.atlas()
     try:
         n, n_there = keeping.add(a.con, a.path, name, things, by=by, note=note)
     except AtlasError as error:
         st.code(str(error), language=None, wrap_lines=True)
         return
-    st.success(f"{n:,} added{f', {n_there:,} were there' if n_there else ''}.")
+    st.success(f"{n:,} added{f', {n_there:,} were in it already' if n_there else ''}.")

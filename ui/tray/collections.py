@@ -22,7 +22,8 @@ def page() -> None:
     found = data.collections()
     if found.frame.is_empty():
         blocks.explain_empty(
-            "Nobody has put anything together yet: lists have “Add to collection…”.", "atlas collection add NAME L20N100 --by YOU --db NAME.duckdb"
+            "There are no collections yet. The button “Add to collection…” beneath a list adds to one.",
+            "atlas collection add NAME L20N100 --by YOU --db NAME.duckdb",
         )
         return
     n = found.frame.height

@@ -1,4 +1,4 @@
-"""Views as drawings for papers: rows of questions in, SVG and LaTeX out. Pure."""
+"""Views as drawings for papers: rows of questions in, SVG and LaTeX out. Pure functions."""
 
 import polars as pl
 

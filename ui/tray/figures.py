@@ -1,4 +1,4 @@
-"""The figure tray: drawings that readers put aside in this tab, in order, with captions of their own, and their files."""
+"""The figure tray: drawings that readers collect in this browser tab, in order, with their own captions, and their files."""
 
 import hashlib
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from ui import data, links
 from ui.data import Answer
 
 MOST = 50
-"""Most figures that a tray holds."""
+"""Maximum number of figures in a tray."""
 
 Made = Callable[[], tuple[str, str]]
 """Function that draws a view: SVG, and LaTeX of its own or ''."""
@@ -57,7 +57,7 @@ def page() -> None:
     """Show the tray: every figure with its caption and files, and all of them in one archive."""
     kept = tray()
     if not kept:
-        st.text("Nothing yet: texts, grids and charts have “Add to figure”. What is added is kept while this tab is open.")
+        st.text("No figures yet. The button “Add to figure” beneath a text, a grid or a chart adds one. Figures are kept while this tab is open.")
         return
     n = len(kept)
     st.text(f"{'One figure' if n == 1 else f'{n} figures'}, kept while this tab is open. The archive has figures.tex, ready to paste, and each as PDF and SVG.")

@@ -87,7 +87,7 @@ def test_empty_blocks_stale_items_and_empty_figures_are_said(call: Call, tmp_pat
     from schema.open import store
 
     code, _, err = call("ask", "geva2022_fig2")
-    assert (code, err) == (0, "note: no rows, because this atlas has no annotations that it counts (atlas annotate status)\n")
+    assert (code, err) == (0, "note: no rows, because this atlas has no annotations that the question reads (atlas annotate status)\n")
     code, out, err = call("annotate", "propose", "--corpus", "0", "--per-layer", "2", "--format", "json")
     assert (code, err) == (0, "proposals for 6 keys\n")
     assert [(row["annotator"], row["annotator_kind"], row["n_annotated"]) for row in json.loads(out)] == [("miner", "proposed", 6)]
@@ -96,7 +96,7 @@ def test_empty_blocks_stale_items_and_empty_figures_are_said(call: Call, tmp_pat
     con.close()
     _, out, err = call("annotate", "status", "--format", "json")
     assert [row["n_stale"] for row in json.loads(out)] == [6]
-    assert err == "note: 6 annotated items are no longer what this atlas shows, such as rank 1 of key L2N0 of corpus 0 by miner\n"
+    assert err == "note: 6 annotated items differ from what this atlas shows, such as rank 1 of key L2N0 of corpus 0 by miner\n"
     with change_companion(ANNOTATIONS, nasty_path) as writer:
         writer.execute("UPDATE annotations.annotation SET annotator = concat('a', chr(27), '[31m', chr(10), 'b')")
     assert call("annotate", "status")[2].endswith(" by a\\x1b[31m↵b\n")
@@ -108,7 +108,7 @@ def test_empty_blocks_stale_items_and_empty_figures_are_said(call: Call, tmp_pat
     call("annotate", "sheet", "--subject", "keys", "--corpus", "0", "--per-layer", "1", "-o", str(again))
     fill_in(again, (1, 2, 3), of=1)
     err = call("annotate", "load", str(again), "--annotator", "anna", "--replace")[2]
-    assert "note: 1 of the empty blocks are annotated from before, and stay so; a block whose first row has the kind none" in err
+    assert "note: 1 of the empty blocks have earlier annotations, which stay; a first row of the kind none" in err
 
 
 def test_the_offered_subjects_are_those_there_are() -> None:

@@ -25,7 +25,7 @@ def test_from_the_first_member_to_the_last(path: Path, tmp_path: Path) -> None:
     )
     assert run(path, "add", "cats", "L0N1", "L1H0", "--token", " cat", "--position", "2", "--by", "ada", "--note", "of cats").stderr == "cats: 4 added\n"
     sql = "SELECT layer, neuron FROM neuron WHERE neuron = 1"
-    assert run(path, "add", "cats", "--sql", sql, "--by", "ada", "--member-note", "all of one row").stderr == "cats: 2 added, 1 were there\n"
+    assert run(path, "add", "cats", "--sql", sql, "--by", "ada", "--member-note", "all of one row").stderr == "cats: 2 added, 1 were in it already\n"
     shown = run(path, "show", "cats", "--format", "csv", "--columns", "kind,layer,neuron,note").stdout.splitlines()
     assert shown[1] == 'neuron,0,1,""'
     assert shown[-1] == "neuron,2,1,all of one row"
@@ -42,7 +42,7 @@ def test_from_the_first_member_to_the_last(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("add", "x", "L0N1x", "--by", "a"), "'L0N1x' is no address"),
+        (("add", "x", "L0N1x", "--by", "a"), "'L0N1x' is not an address"),
         (("add", "x", "--token", "no such", "--by", "a"), "no token 'no such' in the vocabulary"),
         (("add", "x", "--sql", "SELECT name FROM corpus", "--by", "a"), "these rows name nothing to collect"),
         (("add", "x", "--sql", "SELECT 'a' AS layer, 1 AS neuron", "--by", "a"), "nothing to collect: layer is of type String; things are named by integers"),

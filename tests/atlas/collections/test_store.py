@@ -91,7 +91,7 @@ def test_what_was_added_from_another_model_is_no_member_here(path: Path) -> None
     con.execute("UPDATE model SET weights_sha256 = 'other'")
     con.close()
     with atlas.open(path) as a:
-        assert "collections: 1 of another model than this atlas's, left out here and kept in their file" in a.status().notes
+        assert "collections: 1 of another model than this atlas's, not shown here, but kept in the file" in a.status().notes
         assert a.in_collection("old").is_empty()
         assert a.sql("FROM neuron SEMI JOIN collections.in_collection('old') USING (layer, neuron)").is_empty()
         assert a.sql(restrict_to_collection("FROM neuron", ["layer", "neuron"], "old")).is_empty()

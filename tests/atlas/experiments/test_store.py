@@ -86,7 +86,7 @@ def test_experiments_of_another_model_are_left_out_and_none_is_added(full_path: 
     con.execute("UPDATE model SET weights_sha256 = 'others'")
     con.close()
     with atlas.open(full_path) as a:
-        said = f"experiments: {n} of another model than this atlas's, left out here and kept in their file"
+        said = f"experiments: {n} of another model than this atlas's, not shown here, but kept in the file"
         assert said in a.status().notes
         assert a.experiment_summary().is_empty()
         with pytest.raises(AtlasError, match=rf"no experiment 0; .*\(atlas experiment list; {said}\)"):
@@ -337,7 +337,7 @@ def test_what_experiments_are_called_is_said_on_one_line(path: Path) -> None:
 
 @pytest.mark.parametrize("title", ["\ud800", "\udcff\udcfe", "a\ud800"])
 def test_a_title_that_is_no_text_is_refused_in_words(path: Path, title: str) -> None:
-    with pytest.raises(AtlasError, match="is no text in UTF-8: give another title or author"):
+    with pytest.raises(AtlasError, match="cannot be encoded in UTF-8: give another title or author"):
         save_answer(path, {}, title, None)
 
 

@@ -296,7 +296,7 @@ def test_one_retrieval_can_be_chosen(call: Call, tiny_path: Path, tmp_path: Path
         (["geva2021", "-o", "out"], "which atlas?"),
         (["geva2020", "-o", "out"], "geva2021"),
         (["geva2021", "ATLAS"], "Missing option '-o'"),
-        (["geva2021", "ATLAS", "-o", ""], "an empty name is no folder"),
+        (["geva2021", "ATLAS", "-o", ""], "an empty name is not a folder"),
         (["geva2021", "ATLAS", "-o", "out", "--only", "fig44"], "did you mean geva2021_fig4"),
     ],
 )

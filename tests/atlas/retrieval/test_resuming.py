@@ -157,7 +157,7 @@ def test_what_was_kept_is_no_more_once_the_retrieval_is(path: Path, searched: li
     for name, data in kept.items():
         (folder / name).write_bytes(data)
     searched.clear()
-    assert "is this one, kept already" in retrieve(path).stderr
+    assert "has the same settings and is stored already" in retrieve(path).stderr
     assert searched == [] and not work(path).exists()
 
 

@@ -179,7 +179,7 @@ def test_what_is_kept_keeps_the_rules(retrieved: Path) -> None:
 
 def test_the_answer_shows_near_copies_and_indices_beside_the_gain(retrieved: Path) -> None:
     again = retrieve(retrieved)
-    assert "note: retrieval 0 is this one, kept already: nothing was computed" in again.stderr
+    assert "note: retrieval 0 has the same settings and is stored already: nothing was computed" in again.stderr
     for word in ("all", "near-copies", "others", "index 2-3", "index 32-63", "perplexity_knn"):
         assert word in again.stdout
 
@@ -189,7 +189,7 @@ def test_a_second_look_at_the_test_says_so(path: Path) -> None:
     assert "scored" not in retrieve(path).stderr
     second = retrieve(path, "--seed", "5")
     assert second.exit_code == 0
-    assert "note: test corpus 2 had been scored 1 times before against these entries: this is no first look" in second.stderr
+    assert "note: test corpus 2 was scored 1 times before against these entries: this result is not a first look at it" in second.stderr
     with atlas.open(path) as a:
         assert a.sql("SELECT retrieval_id, n_earlier_tests FROM retrievals.retrieval ORDER BY 1").rows() == [(0, 0), (1, 1)]
     assert [(f.audit.name, f.example) for f in findings(path, RETRIEVALS) if f.n_rows] == []
@@ -318,7 +318,7 @@ def test_retrievals_of_another_ingest_are_left_out_by_their_digest(retrieved: Pa
     other = write_atlas(tmp_path / "done.duckdb", [text(7), text(8), text(9)])
     shutil.copy(RETRIEVALS.path(retrieved), RETRIEVALS.path(other))
     with atlas.open(other) as a:
-        with pytest.raises(AtlasError, match=r"no retrieval 0; there are none yet.*\(retrievals: 1 of another text than this atlas's, left out here"):
+        with pytest.raises(AtlasError, match=r"no retrieval 0; there are none yet.*\(retrievals: 1 of another text than this atlas's, not shown here"):
             a.knn_curve(retrieval=0)
         assert a.sql("FROM retrievals.scored_query").is_empty()
     assert broken(other, RETRIEVALS) == []
