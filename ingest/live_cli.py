@@ -16,16 +16,16 @@ PATIENCE = 10
 
 @click.command()
 @click.argument("target", type=click.Path(path_type=Path))
-@click.option("--model", help="The atlas's own model, named as for `atlas ingest`; needed where it is not found under the name that the atlas has.")
+@click.option("--model", help="The atlas's own model, named as for `atlas ingest`; needed if it is not found under the name in the atlas.")
 @click.option("--device", default="auto", show_default=True, help="As for `atlas ingest`.")
-@click.option("--idle", default=15.0, show_default=True, type=click.FloatRange(0.01), help="Minutes without a request after which it ends.")
-@click.option("--tcp", metavar="127.0.0.1:PORT", help="Listen on a port of this machine too; who asks there has a token.")
+@click.option("--idle", default=15.0, show_default=True, type=click.FloatRange(0.01), help="Minutes without a request after which the process ends.")
+@click.option("--tcp", metavar="127.0.0.1:PORT", help="Also listen on a port of this machine; clients of the port need a token.")
 @click.option("--stop", is_flag=True, help="End the process that answers for this atlas.")
 def live(target: Path, model: str | None, device: str, idle: float, tcp: str | None, stop: bool) -> None:
-    """Hold the model of the atlas TARGET in memory, and trace prompts with it for `atlas trace`, Python and the pages.
+    """Keep the model of the atlas TARGET in memory, and trace prompts with it for `atlas trace`, Python and the pages.
 
-    They start it by themselves; start it yourself for another device, or where the weights must be named. It listens on a Unix socket in a folder of
-    yours, and on no port but that of --tcp, for a model behind an SSH tunnel: there ATLAS_LIVE=127.0.0.1:PORT and ATLAS_LIVE_TOKEN reach it.
+    These start the process themselves; start it yourself to choose another device, or to name the weights. It listens on a Unix socket in a folder of
+    yours, and on no port except that of --tcp, which is for a model behind an SSH tunnel: set ATLAS_LIVE=127.0.0.1:PORT and ATLAS_LIVE_TOKEN to use it.
     """
     from schema.live import TAKEN, socket_path
     from schema.open.store import open_reader

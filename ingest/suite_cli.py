@@ -21,8 +21,8 @@ SCORES = "SELECT suite, paradigm, n_items, accuracy, accuracy_low, accuracy_high
 @click.option("--revision", help="Commit, tag or branch of a hub model.")
 @click.option("--dtype", type=click.Choice(["auto", "float32", "bfloat16", "float16"]), help="As for `atlas ingest`.  [default: the atlas's, else auto]")
 @click.option("--device", default="auto", show_default=True, help="As for `atlas ingest`.")
-@click.option("--items", type=click.IntRange(1, 1000), default=150, show_default=True, help="Items of each paradigm that is generated.")
-@click.option("--seed", type=click.IntRange(-(2**63), 2**63 - 1), default=0, show_default=True, help="Seed of what is drawn.")
+@click.option("--items", type=click.IntRange(1, 1000), default=150, show_default=True, help="Number of items of each generated paradigm.")
+@click.option("--seed", type=click.IntRange(-(2**63), 2**63 - 1), default=0, show_default=True, help="Seed of the random choices.")
 @click.option("--context", type=click.IntRange(2), default=256, show_default=True, help="Tokens that the longest sentence may have.")
 @click.option("--trace", type=click.IntRange(0), default=0, show_default=True, help="Positions to trace.")
 @click.option("--batch-size", type=click.IntRange(1), help="As for `atlas ingest`.")
@@ -30,11 +30,12 @@ SCORES = "SELECT suite, paradigm, n_items, accuracy, accuracy_low, accuracy_high
 @click.option("--dry-run", is_flag=True, help="Print tokens, rows, bytes and time; write nothing.")
 @click.pass_context
 def test(ctx: click.Context, target: Path, more: tuple[str, ...], suite: tuple[str, ...], **given: Any) -> None:
-    """Ask the model of the atlas TARGET which of two sentences is the more probable, and other tests.
+    """Test the model of the atlas TARGET: which of two sentences it finds more probable, and other tests.
 
-    A sentence is a document of a corpus of its own, read behind BOS or an end-of-text token so that its first token is scored. Further SUITEs are those
-    that the shell makes of a pattern. What was stopped goes on when the same command is run again. It is `atlas ingest TARGET --suite …` with
-    predictions and without a sweep; the questions test_suites, test_items, contrast_neurons and perturbation_effects read what it brings.
+    Each suite becomes a corpus whose documents are sentences. A sentence is read after BOS or an end-of-text token, so that its first token is scored.
+    Further SUITEs are the files into which the shell expands a pattern. To continue after an interruption, run the same command again. The command is
+    `atlas ingest TARGET --suite …` with predictions and without a sweep; the questions test_suites, test_items, contrast_neurons and
+    perturbation_effects read the results.
 
     \b
     atlas test smollm2.duckdb --suite agreement

@@ -72,9 +72,9 @@ def spec_in(path: Path | str, experiment_id: int) -> Spec:
 
 USUAL = (
     click.Option(["--db"], type=click.Path(path_type=Path), envvar="ATLAS_DB", metavar="FILE", show_envvar=True, required=True, help="The atlas."),
-    click.Option(["--model"], help="The atlas's own model, named as for `atlas ingest`; needed where it is not found under the name that the atlas has."),
+    click.Option(["--model"], help="The atlas's own model, named as for `atlas ingest`; needed if it is not found under the name in the atlas."),
     click.Option(["--device"], default="auto", show_default=True, help="As for `atlas ingest`."),
-    click.Option(["--dry-run"], is_flag=True, help="Say how many forward passes it takes, and minutes; keep nothing."),
+    click.Option(["--dry-run"], is_flag=True, help="Print the number of forward passes and the minutes that the experiment takes; store nothing."),
 )
 
 
@@ -83,21 +83,21 @@ def run_command() -> click.Command:
         carry_out(read_file(file), **given)
 
     file = click.Argument(["file"], type=click.Path(exists=True, dir_okay=False, path_type=Path))
-    doc = """Run the experiment that FILE says: TOML with kind, title, seed, settings and prompts.
+    doc = """Run the experiment that FILE describes: TOML with kind, title, seed, settings and prompts.
 
-    It takes as long as it takes, in this process. What is done is kept at once; after an interruption the same command goes on where it stopped.
-    `atlas experiment export` writes the file of an experiment that is there.
+    The experiment runs in this process. Each part is stored once it is computed; after an interruption, the same command continues where it stopped.
+    `atlas experiment export` writes the file of a stored experiment.
     """
-    return click.Command("run", callback=run, params=[file, *USUAL], help=doc, short_help="Run the experiment that a file says.")
+    return click.Command("run", callback=run, params=[file, *USUAL], help=doc, short_help="Run the experiment that a file describes.")
 
 
 def export_command() -> click.Command:
     def export(experiment: int, db: Path) -> None:
         click.echo(to_toml(exported_spec(db, experiment)), nl=False)
 
-    doc = "Print the file that repeats EXPERIMENT, by its number, as `atlas experiment run` reads it: the same numbers to the bit on the same machine."
+    doc = "Print the file with which `atlas experiment run` repeats EXPERIMENT, a number; on the same machine, the results are the same to the bit."
     number = click.Argument(["experiment"], type=int)
-    return click.Command("export", callback=export, params=[number, USUAL[0]], help=doc, short_help="Print the file that repeats one.")
+    return click.Command("export", callback=export, params=[number, USUAL[0]], help=doc, short_help="Print the file that repeats an experiment.")
 
 
 def kind_command(kind: Kind) -> click.Command:
@@ -106,9 +106,9 @@ def kind_command(kind: Kind) -> click.Command:
     of_prompt = [option(kind.prompt, name, is_prompt=True) for name in names(kind.prompt)[1:]]
     of_settings = [option(kind.settings, name) for name in names(kind.settings)]
     own = [
-        *(click.Option([f"--{name}"], is_flag=True, help="The prompts that come with the atlas, in the place of your own.") for name in kind.shipped),
-        click.Option(["--title"], help="What you call it.  [default: the first prompt]"),
-        click.Option(["--seed"], default=0, show_default=True, type=click.IntRange(0), help="What draws are hashed from."),
+        *(click.Option([f"--{name}"], is_flag=True, help="Use the prompts that come with the atlas instead of your own.") for name in kind.shipped),
+        click.Option(["--title"], help="Title of the experiment.  [default: the first prompt]"),
+        click.Option(["--seed"], default=0, show_default=True, type=click.IntRange(0), help="Seed of the random draws."),
     ]
 
     def command(prompts: tuple[str, ...], title: str | None, seed: int, **given: Any) -> None:
@@ -121,7 +121,7 @@ def kind_command(kind: Kind) -> click.Command:
         asked = {"kind": kind.name, "title": title or (of if isinstance(of, str) else prompts[0]), "seed": seed, "settings": settings, "prompts": of}
         carry_out(spec_of(asked), **{name: value for name, value in given.items() if name in ("db", "model", "device", "dry_run")})
 
-    doc = f"{kind.help}\n\nOptions that are of a prompt are given once for each, in the order of prompts.\n\n\b\n{kind.example}"
+    doc = f"{kind.help}\n\nGive each option of a prompt once per prompt, in the order of the prompts.\n\n\b\n{kind.example}"
     groups = {"The prompts": of_prompt, "The experiment": [*own, *of_settings], "Where and how": USUAL}
     return GroupedCommand(
         kind.name, callback=command, params=[texts, *of_prompt, *own, *of_settings, *USUAL], help=doc, short_help=kind.help,

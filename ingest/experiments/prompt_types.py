@@ -21,9 +21,9 @@ def windows(sites: Sequence[str], window: int) -> dict[str, int]:
 @dataclass(frozen=True)
 class SubjectPrompt:
     text: str = setting(help="what the model reads")
-    subject: str = setting(help="part of the text, where it comes first")
-    answer: str | None = setting(None, help="what is to follow, with the space before it")
-    cluster: str | None = setting(None, help="its template: prompts of one count as one observation")
+    subject: str = setting(help="part of the text, at its first occurrence")
+    answer: str | None = setting(None, help="answer that should follow, with the space before it")
+    cluster: str | None = setting(None, help="template of the prompt: prompts of one template count as one observation")
 
 
 def facts() -> list[dict[str, Any]]:
@@ -40,5 +40,5 @@ FACTS = {"facts": facts}
 @dataclass(frozen=True)
 class TextPrompt:
     text: str = setting(help="what the model reads")
-    answer: str | None = setting(None, help="what is to follow, with the space before it")
-    cluster: str | None = setting(None, help="its template: prompts of one count as one observation")
+    answer: str | None = setting(None, help="answer that should follow, with the space before it")
+    cluster: str | None = setting(None, help="template of the prompt: prompts of one template count as one observation")

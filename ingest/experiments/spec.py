@@ -42,9 +42,9 @@ class Spec:
 class SpecHeader:
     """The fields that specs of every kind have."""
 
-    kind: str = reading.setting(help="what is done")
-    title: str = reading.setting(help="what you call it")
-    seed: int = reading.setting(0, help="what draws are hashed from", least=0)
+    kind: str = reading.setting(help="the kind of experiment")
+    title: str = reading.setting(help="the experiment's title")
+    seed: int = reading.setting(0, help="seed of the random draws", least=0)
 
 
 def given_fields(one: Any) -> dict[str, Any]:

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--repair", is_flag=True, help="Do what is proposed. Without it, nothing is changed.")
-@click.option("--dry-run", is_flag=True, help="Say also what --repair would remove, file by file, and change nothing.")
-@click.option("--claim", is_flag=True, help="Say that all files in the place of a lake are its own, where an earlier version left no mark.")
+@click.option("--repair", is_flag=True, help="Make the proposed repairs. Without this option, nothing is changed.")
+@click.option("--dry-run", is_flag=True, help="Also list each file that --repair would remove; change nothing.")
+@click.option("--claim", is_flag=True, help="Declare that all files in the place of a lake belong to it; for a lake of an earlier version, which left no mark.")
 def doctor(target: Path, repair: bool, dry_run: bool, claim: bool) -> None:
-    """Say what is wrong with the atlas TARGET and the folder TARGET.work in which it is made, or with a lake, and what to do.
+    """Report what is wrong with the atlas TARGET, with its working folder TARGET.work, or with a lake, and what to do.
 
-    Repairs remove only what ingest computes again, set aside what they cannot judge, and never touch annotations.
+    Repairs remove only left-overs and files that ingest computes again, rename files that may be of value, and never change annotations.
     Exit code 1 if something is wrong and was not repaired.
     """
     if not target.name:

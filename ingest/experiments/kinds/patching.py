@@ -19,8 +19,10 @@ DIRECTIONS = ("denoising", "noising")
 
 @dataclass(frozen=True)
 class Settings:
-    sites: tuple[str, ...] = setting(STATES, help="which states are put in", among=STATES)
-    window: int = setting(1, help="layers of attn_out and ffn_out put in together; of resid_post it is one. More find more, and say less of where", least=1)
+    sites: tuple[str, ...] = setting(STATES, help="sites whose states are replaced", among=STATES)
+    window: int = setting(
+        1, help="layers of attn_out and ffn_out replaced together; 1 for resid_post. More layers show effects more often, but less precisely where", least=1
+    )
     every: int = setting(1, help="patch every n-th layer, from layer 0 on", least=1)
     directions: tuple[str, ...] = setting(DIRECTIONS, help="denoising: clean states into the corrupted run; noising: the other way", among=DIRECTIONS)
 
@@ -28,15 +30,15 @@ class Settings:
 @dataclass(frozen=True)
 class PairPrompt:
     text: str = setting(help="the clean text")
-    corrupted: str = setting(help="the other, of as many tokens")
-    answer: str | None = setting(None, help="what follows the clean text, one token with the space before it")
-    foil: str | None = setting(None, help="what follows the corrupted one, likewise")
-    cluster: str | None = setting(None, help="its template: pairs of one count as one observation")
+    corrupted: str = setting(help="the corrupted text, of as many tokens")
+    answer: str | None = setting(None, help="answer to the clean text: one token, with the space before it")
+    foil: str | None = setting(None, help="answer to the corrupted text: one token, with the space before it")
+    cluster: str | None = setting(None, help="template of the pair: pairs of one template count as one observation")
 
 
 class Patching(Kind):
     name = "patching"
-    help = "Which states carry what two prompts of equal length differ in (activation patching)."
+    help = "Which states carry the difference between two prompts of equal length (activation patching)."
     example = (
         'atlas experiment patching "He lives in Paris, the capital of" --corrupted "He lives in Rome, the capital of" '
         '--answer " France" --foil " Italy" --db demo.duckdb'

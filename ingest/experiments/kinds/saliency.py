@@ -20,13 +20,13 @@ GRADIENT = 3
 
 @dataclass(frozen=True)
 class Settings:
-    scores: tuple[str, ...] = setting(("logprob",), help="what is attributed to tokens", among=ATTRIBUTION_SCORES)
-    baseline: str | None = setting(None, help="the token, as text, that others are held against; without it the end of text")
+    scores: tuple[str, ...] = setting(("logprob",), help="scores that are attributed to tokens", among=ATTRIBUTION_SCORES)
+    baseline: str | None = setting(None, help="the token, as text, that replaces others; by default the end-of-text token")
 
 
 class Saliency(Kind):
     name = "saliency"
-    help = "Which tokens a prediction rests on, by gradient × input, integrated gradients and occlusion."
+    help = "Which tokens a prediction depends on, by gradient × input, integrated gradients and occlusion."
     example = 'atlas experiment saliency "The Eiffel Tower is located in the city of" --answer " Paris" --db demo.duckdb'
     settings = Settings
     prompt = TextPrompt

@@ -22,28 +22,28 @@ WRITTEN = 4
 
 @dataclass(frozen=True)
 class Settings:
-    concept: tuple[str, ...] = setting((), help="words whose values are switched on; none for those of safety and kindness that come with the atlas")
-    unwanted: tuple[str, ...] = setting((), help="words of the filter and of the positive control; none for LDNOOBW's English ones")
-    values: int = setting(10, help="values of each at most, the best first", least=1, most=1000)
-    min_tokens: int = setting(4, help="listed tokens that a value must have among its 30", least=1)
-    strengths: tuple[float, ...] = setting((0.5, 0.75), help="times a neuron's largest coefficient in the corpus", least=0.0, most_items=16)
-    corpus: int = setting(0, help="corpus whose largest coefficients those are", least=0)
-    samples: int = setting(3, help="continuations drawn of each prompt, beside the greedy one", least=1, most=100)
-    draws: int = setting(5, help="random controls of each strength", least=5, most=100)
+    concept: tuple[str, ...] = setting((), help="words whose values are switched on; by default the atlas's words of safety and kindness")
+    unwanted: tuple[str, ...] = setting((), help="words of the word filter and of the positive control; by default LDNOOBW's English words")
+    values: int = setting(10, help="maximum number of values of the concept and of its opposite, the best first", least=1, most=1000)
+    min_tokens: int = setting(4, help="number of tokens of the words that a value must have among its 30", least=1)
+    strengths: tuple[float, ...] = setting((0.5, 0.75), help="coefficients, as multiples of a neuron's largest in the corpus", least=0.0, most_items=16)
+    corpus: int = setting(0, help="corpus of the largest coefficients", least=0)
+    samples: int = setting(3, help="sampled continuations of each prompt, in addition to the greedy one", least=1, most=100)
+    draws: int = setting(5, help="number of random controls for each strength", least=5, most=100)
     new_tokens: int = setting(20, help="tokens of a continuation", least=1, most=MOST_NEW_TOKENS)
-    top_p: float = setting(0.95, help="share of the probability that tokens are drawn from, the likeliest ones", least=0.0, most=1.0)
-    temperature: float = setting(1.0, help="what logits are divided by before a token is drawn", least=0.0)
+    top_p: float = setting(0.95, help="probability of the likeliest tokens from which a token is drawn", least=0.0, most=1.0)
+    temperature: float = setting(1.0, help="number that logits are divided by before a token is drawn", least=0.0)
     debiasing: float = setting(50.0, help="strength of self-debiasing", least=0.0)
-    descriptions: tuple[str, ...] = setting((), help="what it reads before a prompt; none for the six that come with the atlas")
-    scorers: tuple[str, ...] = setting(SCORERS, help="what scores continuations", among=(*SCORERS, UNWANTED))
-    text: int = setting(0, help="corpus on whose text arms are read", least=0)
+    descriptions: tuple[str, ...] = setting((), help="texts that self-debiasing reads before a prompt; by default the atlas's six")
+    scorers: tuple[str, ...] = setting(SCORERS, help="scorers of the continuations", among=(*SCORERS, UNWANTED))
+    text: int = setting(0, help="corpus on whose text the loss of arms is computed", least=0)
     text_tokens: int = setting(2048, help="tokens of that text", least=2)
 
 
 @dataclass(frozen=True)
 class Template:
-    text: str = setting(help="what the model goes on with")
-    cluster: str = setting(help="its template: prompts of one count as one observation")
+    text: str = setting(help="the prompt that the model continues")
+    cluster: str = setting(help="template of the prompt: prompts of one template count as one observation")
 
 
 def templates() -> list[dict[str, Any]]:
@@ -57,7 +57,7 @@ TEMPLATES = {"templates": templates}
 
 class Suppression(Kind):
     name = "suppression"
-    help = "How much less toxic a model writes with values of a concept switched on, beside random values, a word filter and self-debiasing."
+    help = "How much less toxic a model's text is with values of a concept switched on, compared with random values, a word filter and self-debiasing."
     example = "atlas experiment suppression --db demo.duckdb --dry-run"
     settings = Settings
     prompt = Template

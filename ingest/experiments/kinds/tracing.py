@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
-    sites: tuple[str, ...] = setting(STATES, help="which states are put back", among=STATES)
-    window: int = setting(10, help="layers of attn_out and ffn_out put back together; of resid_post it is one", least=1)
+    sites: tuple[str, ...] = setting(STATES, help="sites whose states are restored", among=STATES)
+    window: int = setting(10, help="layers of attn_out and ffn_out restored together; 1 for resid_post", least=1)
     every: int = setting(1, help="trace every n-th layer, from layer 0 on", least=1)
-    deviations: float = setting(3.0, help="the noise's standard deviation, in those of the subjects' embeddings", least=0.0)
+    deviations: float = setting(3.0, help="the noise's standard deviation, as a multiple of that of the subjects' embeddings", least=0.0)
     draws: int = setting(10, help="draws of noise, the same for every state", least=1, most=1000)
 
 
 class Tracing(Kind):
     name = "tracing"
-    help = "Where putting a state back, after noise on the subject, brings the answer back (causal tracing)."
+    help = "Which states, restored after noise on the subject, bring the answer back (causal tracing)."
     example = 'atlas experiment tracing "He knows that the capital of France is the city of" --subject France --answer " Paris" --db demo.duckdb'
     settings = Settings
     prompt = SubjectPrompt

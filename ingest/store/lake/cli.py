@@ -25,10 +25,10 @@ class LakeFile(click.Path):
 @click.command()
 @click.argument("lake", type=LakeFile())
 @click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--layers", metavar="LIST", help="Only these, such as 0-3,11; what is not of a layer comes whole.  [default: all]")
-@click.option("--memory", default="4GB", show_default=True, help="What DuckDB may take; what does not fit goes to a folder beside TARGET.")
+@click.option("--layers", metavar="LIST", help="Copy only these layers, such as 0-3,11; tables without layers are copied whole.  [default: all]")
+@click.option("--memory", default="4GB", show_default=True, help="Memory that DuckDB may use; it spills the rest to a folder beside TARGET.")
 def pull(lake: Path, target: Path, layers: str | None, memory: str) -> None:
-    """Copy what LAKE last published into a new atlas file TARGET.
+    """Copy the last published state of LAKE into a new atlas file TARGET.
 
     \b
     atlas pull gpt2.lake gpt2.duckdb --layers 0-3,11
@@ -41,12 +41,14 @@ def pull(lake: Path, target: Path, layers: str | None, memory: str) -> None:
 
 @click.command()
 @click.argument("lake", type=LakeFile())
-@click.option("--keep-hours", type=click.IntRange(0), default=24, show_default=True, help="Keep what anybody may read who opened the lake so long ago.")
+@click.option(
+    "--keep-hours", type=click.IntRange(0), default=24, show_default=True, help="Keep the files that a reader needs who opened the lake within these hours."
+)
 @click.option("--dry-run", is_flag=True, help="Say which files would be removed, and change nothing.")
 def compact(lake: Path, keep_hours: int, dry_run: bool) -> None:
-    """Make few sorted files of the many small ones of LAKE, and remove those that nobody needs. Not while an ingest writes to it.
+    """Merge the many small files of LAKE into few sorted files, and remove files that nobody needs. Not possible while an ingest writes to the lake.
 
-    Only files that have a lake's names are ever removed, below the lake's own mark.
+    Only files with names that a lake gives are removed, and only from a place that has the lake's own mark.
     """
     from ingest.store.lake.compact import compact as run
     from ingest.store.lake.compact import plan
