@@ -6,6 +6,7 @@ The digest is stored as the label of a type, which is read and never run: before
 import re
 from functools import cache
 from hashlib import sha256
+from importlib.metadata import EntryPoint
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,10 +14,10 @@ from pathlib import Path
 import duckdb
 
 from schema.errors import AtlasError
-from schema.registry import points
+from schema.registry import blame_distribution, find_parts
 
 QUESTION_GROUP = "activation_atlas.questions"
-"""Group of entry points that return SQL files of table macros, so that `schema` depends on no layer above it."""
+"""Group of entry points that return SQL files of table macros. Ours are among them, since they lie in `atlas`, which this package does not import."""
 
 TABLE_GROUP = "activation_atlas.tables"
 """Group of entry points by which other distributions name their table modules, which have the same form as those in schema/tables."""
@@ -33,8 +34,11 @@ WHERE t.type_name = 'release_digest' AND t.schema_name = 'main' AND t.database_n
 
 @cache
 def question_sources() -> dict[str, str]:
-    """Map the name of every installed question to its file: a header, and the SQL of its table macro."""
-    return {name: sql for point in points(QUESTION_GROUP) for name, sql in point.load()().items()}
+    """Map the name of every installed question to its file: a header, and the SQL of its table macro.
+
+    Raises AtlasError for an entry point that is broken, and for two questions of one name.
+    """
+    return find_parts(QUESTION_GROUP, dict[str, str](), lambda point: point.load()())
 
 
 def question_files() -> dict[str, str]:
@@ -63,30 +67,32 @@ def table_modules() -> list[str]:
 
 def added_modules() -> list[str]:
     """List the names of the table modules of other distributions, sorted."""
-    return sorted({point.module for point in points(TABLE_GROUP)})
+    return sorted(find_table_points())
 
 
-def added_source(name: str) -> str:
-    """Read the source of a table module of another distribution, without importing it: importing SQLAlchemy takes longer than opening an atlas.
+def find_table_points() -> dict[str, EntryPoint]:
+    """Map the names of the table modules of other distributions to their entry points. Raises AtlasError for a module that two of them name."""
+    return find_parts(TABLE_GROUP, dict[str, EntryPoint](), lambda point: {point.module: point})
 
-    Raises AtlasError if there is no such module.
+
+def added_source(point: EntryPoint) -> str:
+    """Read the source of a table module of another distribution, without an import: SQLAlchemy takes longer to load than a file to open.
+
+    Raises AtlasError, naming the distribution, if there is no such module.
     """
-    try:
-        spec = find_spec(name)
-    except ModuleNotFoundError:
-        spec = None
-    if spec is None or spec.origin is None:
-        raise AtlasError(
-            f"there is no module {name}, which an entry point of the group {TABLE_GROUP} names: is the distribution that has it installed completely?"
-        )
-    return Path(spec.origin).read_text(encoding="utf-8")
+    with blame_distribution(point):
+        spec = find_spec(point.module)
+        if spec is None or spec.origin is None:
+            raise AtlasError(f"there is no module {point.module}")
+        return Path(spec.origin).read_text(encoding="utf-8")
 
 
 @cache
 def release_digest() -> str:
     """Compute the SHA-256 of the sources of all tables, views and questions."""
     declared = ["columns.py", "terms.py", *(f"tables/{name}.py" for name in table_modules())]
-    ours, added = {name: (files("schema") / name).read_text(encoding="utf-8") for name in declared}, {name: added_source(name) for name in added_modules()}
+    ours = {name: (files("schema") / name).read_text(encoding="utf-8") for name in declared}
+    added = {name: added_source(point) for name, point in find_table_points().items()}
     sources = ours | added | view_files() | question_files()
     return sha256("\0".join(f"{name}\0{text}" for name, text in sorted(sources.items())).encode()).hexdigest()
 

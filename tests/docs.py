@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from copy import copy
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import polars as pl
@@ -14,14 +15,20 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from atlas.beside.experiments.rules import RULE
 from atlas.cli.ask import Asks
-from atlas.cli.main import COMMANDS, PLUGINS, cli
+from atlas.cli.main import COMMANDS, PLUGIN_GROUP, PLUGINS, cli
 from atlas.dictionary import ANY_WIDTH, describe_blank
 from atlas.export.markdown import escape
 from atlas.questions import Parameter, Question, header, questions
+from ingest import passes as ingest_passes
+from ingest.experiments import kinds as experiment_kinds
+from ingest.model import architectures
 from ingest.model.architectures import ARCHITECTURES
 from ingest.passes import passes
 from ingest.passes.base import Pass, RecordingPass
+from ingest.text import suites
+from schema import release
 from schema.audits import audits, companion_audits, companion_metadata
+from schema.open import kinds as companions
 from schema.open.kinds import kinds
 from schema.release import view_files
 from schema.table_facts import facts
@@ -149,7 +156,7 @@ def families_page() -> str:
     return page(
         "Model families",
         "`model_type` is what a model's `config.json` says; the class is that of transformers. Every model of a family is checked on its own weights before\n"
-        "anything is stored. [How to add a family](../architecture.md#to-add-one-thing).",
+        "anything is stored. [How to add a family](adding.md).",
         table(["model type", "class"], rows),
     )
 
@@ -197,6 +204,118 @@ def rooms_page() -> str:
     )
 
 
+class Addition(NamedTuple):
+    """A kind of thing that can be added.
+
+    place: where its file goes, as a pattern of the files that there are. group: the group of entry points of other distributions, '' if there is none. names:
+    what an entry point names. besides: what it needs besides its file. tests: those that hold it, as files and folders. marker: what only a file that adds one
+    has in it.
+    """
+
+    thing: str
+    place: str
+    besides: str
+    group: str
+    names: str
+    tests: tuple[str, ...]
+    holds: str
+    marker: str = ""
+
+
+ADDITIONS = (
+    Addition(
+        "a model family", "ingest/model/families/*.py", "", architectures.GROUP, "a mapping from model_type to `Architecture`",
+        ("tests/ingest/test_architectures.py", "tests/ingest/test_heads.py"),
+        "on a tiny random model the identities hold, and heads are as transformers' attention",
+        "\nFAMILY = ",
+    ),
+    Addition(
+        "a pass", "ingest/passes/*.py", "its `Work` and recorder in `ingest/recorders/`, and its tables", ingest_passes.GROUP, "a `Pass`",
+        ("tests/ingest/test_passes.py", "tests/ingest/test_other_pass.py", "tests/test_layout.py"),
+        "command line, dry run, progress, resuming and `atlas status` find it by listing",
+        "\nPASS = ",
+    ),
+    Addition(
+        "a table", "schema/tables/*.py", "the recorder that fills it, and `python -m schema.table_facts`", release.TABLE_GROUP, "a module like those",
+        ("tests/schema/test_tables.py",),
+        "DDL, dictionary and audits of grain, references, numbers, bounds and rows per shard follow; one that leaves out a fact cannot be declared",
+        "\ndef tables(",
+    ),
+    Addition(
+        "a column of a table that there is", "", "`added(…)` in the table's file, and its recorder", "", "", ("tests/schema/test_older.py",),
+        "it may be null: older atlases read it so; questions name the run that fills it",
+    ),
+    Addition(
+        "another change of a table", "schema/migrations/*.sql", "", "", "", ("tests/schema/test_older.py",), "it is run on an atlas of the first kept release",
+    ),
+    Addition("a view", "schema/views/*.sql", "", "", "", ("tests/schema/test_views.py",), "it must build, with a comment on every column"),
+    Addition("an audit", "schema/audits/*.sql", "a row of the test that breaks it", "", "", ("tests/schema/test_audits.py",), "that row is found"),
+    Addition(
+        "a question", "atlas/questions/*.sql", "its expected rows in `tests/atlas/questions/`", release.QUESTION_GROUP,
+        "a function that returns the SQL of each, by name", ("tests/atlas/questions",), "it answers with those rows",
+    ),
+    Addition(
+        "a figure or table of a paper", "atlas/papers/*.py", "a question, and its entry in the paper", "", "", ("tests/atlas/papers",),
+        "every item is made, drawn and compiled",
+        " = Paper(",
+    ),
+    Addition(
+        "a file beside an atlas", "atlas/beside/*/__init__.py", "its tables, views, questions and audits in SQL beside it", companions.GROUP, "a `Companion`",
+        ("tests/schema/test_beside.py",), "another distribution adds one; what table headers say is audited",
+        " = Companion(",
+    ),
+    Addition(
+        "a kind of experiment", "ingest/experiments/kinds/*.py", "", experiment_kinds.GROUP, "a `Kind`", ("tests/experiments/test_running.py",),
+        "it goes on where it stopped, repeats to the bit and costs what it says",
+        "\nKIND = ",
+    ),
+    Addition(
+        "a format of test suites", "ingest/text/suites/*.py", "its line in `ingest/text/suites/__init__.py`", suites.GROUP,
+        "a mapping from suffix to reader", ("tests/ingest/test_suites.py",), "what a suite may say, and what is refused in one line",
+        "path: Path, suite: str, ",
+    ),
+    Addition(
+        "a command", "atlas/cli/*.py", "its line in `atlas/cli/main.py`", PLUGIN_GROUP, "a click command", ("tests/test_layout.py", "tests/atlas/test_cli.py"),
+        "every module with a command is listed, and [commands](commands.md) has its help",
+        "\n@click.command(",
+    ),
+    Addition(
+        "a function for typed SQL", "", "its name in `atlas/typed/allowed.py`", "", "", ("tests/atlas/test_judge.py",),
+        "whatever DuckDB lists beside it is refused",
+    ),
+)  # fmt: skip
+
+
+def smallest_file(a: Addition) -> str:
+    """The shortest of the files that add such a thing, as a link with its number of lines; '' where none does."""
+    texts = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in sorted(ROOT.glob(a.place or ".none"))}
+    lines = {name: len(text.splitlines()) for name, text in texts.items() if a.marker in text}
+    return f"{link_file(shortest)}, {lines[shortest]} lines" if (shortest := min(lines, key=lines.__getitem__, default="")) else ""
+
+
+def link_file(name: str) -> str:
+    assert (ROOT / name).exists(), name
+    return f"[{code(name)}](../../{name})"
+
+
+def addition_cells(a: Addition) -> list[str]:
+    place = a.besides if not a.place else f"{code(a.place)}; {a.besides}" if a.besides else code(a.place)
+    by = f"{code(a.group.removeprefix('activation_atlas.'))}: {a.names}" if a.group else ""
+    return [a.thing, place, smallest_file(a), by, f"{a.holds}: {', '.join(map(link_file, a.tests))}"]
+
+
+def adding_page() -> str:
+    return page(
+        "What can be added",
+        "A file in the folder named here is found by listing it; nothing else is edited but what stands beside it. Another distribution adds the same by an\n"
+        "entry point; `passes` stands for the group `activation_atlas.passes`. Two things of one name are refused with both that bring them, and what\n"
+        "does not load is refused with its distribution (`schema/registry.py`, held by\n"
+        "`tests/schema/test_registry.py`). `make docs` then writes the [reference](.) anew; a test is red until it has.",
+        table(["thing", "goes in", "the shortest there is", "entry point of another distribution", "what holds it"], map(addition_cells, ADDITIONS)),
+        "Two more groups, `experiment_commands` and `experiment_store`, are for this distribution alone: by them its packages reach what they may not import.",
+    )
+
+
 PAGES = {
     "tables": tables_page,
     "views": views_page,
@@ -206,6 +325,7 @@ PAGES = {
     "audits": audits_page,
     "passes": passes_page,
     "rooms": rooms_page,
+    "adding": adding_page,
 }
 
 

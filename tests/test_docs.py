@@ -27,6 +27,7 @@ from schema.open.kinds import kinds
 from schema.release import view_files
 from schema.tables import metadata
 from tests.docs import FOLDER, pages
+from tests.rooms import PACKAGES
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = {path.stem: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
@@ -94,6 +95,13 @@ def test_the_reference_says_the_rule_of_every_file_of_audits() -> None:
 
 def test_the_reference_lists_every_pass_in_its_order() -> None:
     assert re.findall(r"^\| `(\w+)` \|", REFERENCE["passes"], re.MULTILINE) == list(passes())
+
+
+def test_adding_lists_every_group_of_entry_points() -> None:
+    sources = "".join(path.read_text(encoding="utf-8") for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+    groups = set(re.findall(r'^[A-Z_]+ = "activation_atlas\.(\w+)"', sources, re.MULTILINE))
+    assert len(groups) >= 10
+    assert {group for group in groups if f"`{group}`" not in REFERENCE["adding"]} == set()
 
 
 def test_papers_lists_every_question_of_theirs_with_what_it_must_be_given() -> None:

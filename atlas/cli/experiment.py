@@ -1,34 +1,31 @@
 """`atlas experiment`: experiments on a model's forward passes, stored beside its atlas."""
 
 from functools import partial
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from atlas.cli.options import db_option, emit, open_atlas, output_options, require_path, use_color
-from schema.registry import points
+from schema.registry import find_parts
 
 if TYPE_CHECKING:
     from atlas.beside.experiments.card import Experiment
 
 
 PLUGIN_GROUP = "activation_atlas.experiment_commands"
-"""Group of entry points. Each gives commands by name, which run a model, and which belong to a package that atlas does not import."""
+"""Group of entry points, each of which names commands by name. It is for ours alone, which run a model: this package does not import theirs."""
 
 
 class Experiments(click.Group):
     """Group that imports the commands that run a model only when they are needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*super().list_commands(ctx), *load_plugin_commands()})
+        return sorted(find_parts(PLUGIN_GROUP, self.commands, EntryPoint.load))
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        return super().get_command(ctx, name) or load_plugin_commands().get(name)
-
-
-def load_plugin_commands() -> dict[str, click.Command]:
-    return {name: found for point in points(PLUGIN_GROUP) for name, found in point.load().items()}
+        return super().get_command(ctx, name) or find_parts(PLUGIN_GROUP, self.commands, EntryPoint.load).get(name)
 
 
 @click.group(cls=Experiments)

@@ -7,7 +7,7 @@ import os
 import sys
 import traceback
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import EntryPoint, version
 from io import TextIOWrapper
 
 import click
@@ -15,7 +15,7 @@ import click
 from atlas.cli.near import did_you_mean
 from schema.errors import AtlasError
 from schema.platforms import require_unix
-from schema.registry import points
+from schema.registry import blame_distribution, find_parts
 
 
 def describe_error(error: BaseException) -> str:
@@ -82,6 +82,7 @@ COMMANDS = {
 """Name → the module that has the command, and the command's line in the help."""
 
 PLUGIN_GROUP = "activation_atlas.commands"
+"""Group of the entry points that are a command. Ours of packages that this one does not import are among them."""
 PLUGINS = {
     "compact": "Make few sorted files of a lake's many small ones.",
     "doctor": "Say what is wrong with an atlas or a stopped ingest, and mend it.",
@@ -107,13 +108,15 @@ class Commands(click.Group):
     """Group that imports a command when it is called, not when it is listed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        installed = {point.name for point in points(PLUGIN_GROUP)}
-        return sorted([*COMMANDS, *installed])
+        return sorted(find_commands())
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name in COMMANDS:
             return import_module(COMMANDS[name][0]).command
-        return next((point.load() for point in points(PLUGIN_GROUP) if point.name == name), None)
+        if (point := find_commands().get(name)) is None:
+            return None
+        with blame_distribution(point):
+            return point.load()
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         # before the command's module, which imports what Windows lacks
@@ -127,6 +130,11 @@ class Commands(click.Group):
         lines = {name: line for name, (_, line) in COMMANDS.items()} | PLUGINS
         with formatter.section("Commands"):
             formatter.write_dl([(name, lines.get(name, "")) for name in self.list_commands(ctx)])
+
+
+def find_commands() -> dict[str, EntryPoint | None]:
+    """Map the names of the commands to their entry points, which are not loaded; None for those of COMMANDS. Raises AtlasError for two of one name."""
+    return find_parts(PLUGIN_GROUP, dict.fromkeys(COMMANDS), lambda point: {point.name: point})
 
 
 def print_versions(ctx: click.Context, _: click.Parameter, asked: bool) -> None:

@@ -1,6 +1,7 @@
 """Questions: one SQL file each in this folder, with a header and one table macro that is stored in every atlas."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -130,9 +131,14 @@ def parse_question(name: str, sql: str, catalog: str = "") -> Question:
 
 @cache
 def questions() -> dict[str, Question]:
-    """Read every installed question, by name in alphabetical order: questions about atlases, and about the files beside them."""
+    """Read every installed question, by name in alphabetical order: those of atlases, and those of the files beside them.
+
+    Raises AtlasError for two questions of one name.
+    """
     found = [(name, sql, "") for name, sql in question_sources().items()]
     found += [(name, sql, kind.name) for kind in kinds() for name, sql in kind.questions().items()]
+    if twice := sorted(name for name, n in Counter(name for name, *_ in found).items() if n > 1):
+        raise AtlasError(f"two questions are called {twice[0]}, in {' and '.join(catalog or 'atlases' for name, _, catalog in found if name == twice[0])}")
     return {name: parse_question(name, sql, catalog) for name, sql, catalog in sorted(found)}
 
 

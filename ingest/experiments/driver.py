@@ -18,10 +18,10 @@ from ingest.live.weights import load_wanted, wanted_model
 from ingest.model.checks import check_identities
 from schema.errors import AtlasError
 from schema.open.store import open_reader
-from schema.registry import points
+from schema.registry import find_parts
 
 STORE = "activation_atlas.experiment_store"
-"""Group of the entry point that names the module which stores experiments."""
+"""Group of the entry point that names the module which stores experiments. It is for ours alone, which lies in `atlas`: this package does not import it."""
 
 
 FAULTS = (AtlasError, ArithmeticError, AssertionError, LookupError, MemoryError, OSError, RuntimeError, TypeError, ValueError)
@@ -50,10 +50,10 @@ class ExperimentResult:
 
 def store() -> Any:
     """Load atlas/beside/experiments/store.py through its entry point: this package must not import it directly."""
-    found = points(STORE)
+    found = find_parts(STORE, {}, lambda point: {"the store of experiments": point.load()})
     if not found:
-        raise AtlasError("no installed package can store experiments: install activation-atlas anew")
-    return found[0].load()
+        raise AtlasError("nothing installed keeps experiments: install activation-atlas anew")
+    return next(iter(found.values()))
 
 
 @contextmanager

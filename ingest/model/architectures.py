@@ -7,6 +7,7 @@ from each file's `tiny` arguments; they need an edit only if the family's weight
 
 from collections.abc import Mapping
 from functools import cache
+from importlib.metadata import EntryPoint
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +15,7 @@ from transformers import AutoConfig, PretrainedConfig
 
 from ingest.model.facts import Architecture
 from schema.errors import AtlasError
-from schema.registry import list_folder, points
+from schema.registry import find_parts, list_folder
 
 GROUP = "activation_atlas.architectures"
 """Group of the entry points of other distributions; each loads a mapping from model_type to Architecture."""
@@ -31,15 +32,14 @@ def architectures() -> Mapping[str, Architecture]:
 
     Raises AtlasError if a model_type has two entries, or if an entry point does not load a mapping from model_type to Architecture.
     """
-    found = dict(ARCHITECTURES)
-    for point in points(GROUP):
-        added = point.load()
-        if not isinstance(added, Mapping) or not all(isinstance(entry, Architecture) for entry in added.values()):
-            raise AtlasError(f"entry point {point.name} of {GROUP}: {point.value} is no mapping from model_type to Architecture")
-        if twice := sorted(found.keys() & added.keys()):
-            raise AtlasError(f"entry point {point.name} of {GROUP}: {point.value} has an entry for '{twice[0]}', which another family has already")
-        found |= added
-    return MappingProxyType(found)
+    return MappingProxyType(find_parts(GROUP, ARCHITECTURES, read_families))
+
+
+def read_families(point: EntryPoint) -> Mapping[str, Architecture]:
+    added = point.load()
+    if not isinstance(added, Mapping) or not all(isinstance(entry, Architecture) for entry in added.values()):
+        raise AtlasError(f"{point.attr} is no mapping from model_type to Architecture")
+    return added
 
 
 def is_mixture_of_experts(config: Mapping[str, Any]) -> bool:
@@ -58,7 +58,7 @@ def architecture_of(config: Mapping[str, Any], name: str) -> Architecture:
     if model_type not in architectures():
         raise AtlasError(
             f"model {name}: model_type '{model_type}' is not supported; supported are {', '.join(sorted(architectures()))}. "
-            "docs/architecture.md says how to add a family"
+            "docs/reference/adding.md says how to add a family"
         )
     return architectures()[model_type]
 

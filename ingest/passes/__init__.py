@@ -1,10 +1,11 @@
 """Passes: the kinds of run that an ingest can do. Each module of this folder but `base` defines one pass; other distributions add passes by entry points."""
 
+from collections.abc import Mapping
 from functools import cache
 
 from ingest.passes.base import Pass, RecordingPass
 from schema.errors import AtlasError
-from schema.registry import list_folder, points
+from schema.registry import find_parts, list_folder
 
 GROUP = "activation_atlas.passes"
 """Group of the entry points that add passes; each names an object of class Pass."""
@@ -14,20 +15,16 @@ GROUP = "activation_atlas.passes"
 def passes() -> dict[str, Pass]:
     """Map names to passes, in the order in which the passes run: by `depth`, at equal depth recording passes first, then by name.
 
-    Raises AtlasError if an entry point's pass has the name of another pass, or names an unknown pass in `after`.
+    Raises AtlasError for an entry point that is broken, and for one whose pass has a name that is taken, or comes after a pass that does not exist.
     """
-    found: dict[str, Pass] = {each.name: each for each in list_folder(__name__, "PASS").values()}
-    for point in points(GROUP):
-        each = point.load()
-        if each.name in found:
-            raise AtlasError(f"entry point {point.name} of {GROUP}: {point.value} is a pass called {each.name}, but a pass of that name already exists")
-        if unknown := sorted(set(each.after) - found.keys()):
-            raise AtlasError(
-                f"entry point {point.name} of {GROUP}: the pass {each.name} comes after {', '.join(unknown)}, which is unknown; "
-                f"known passes: {', '.join(found)}"
-            )
-        found[each.name] = each
+    found: dict[str, Pass] = find_parts(GROUP, list_folder(__name__, "PASS"), check=require_known)
     return {each.name: each for each in sorted(found.values(), key=lambda each: (depth(each, found), not isinstance(each, RecordingPass), each.name))}
+
+
+def require_known(each: Pass, found: Mapping[str, Pass]) -> None:
+    """Raise AtlasError for a pass that comes after one that is not there."""
+    if unknown := sorted(set(each.after) - found.keys()):
+        raise AtlasError(f"the pass {each.name} comes after {', '.join(unknown)}; there are {', '.join(found)}")
 
 
 def depth(each: Pass, found: dict[str, Pass]) -> int:

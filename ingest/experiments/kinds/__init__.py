@@ -1,11 +1,12 @@
 """The kinds of experiments that a command runs: one file each in this folder, and those that other distributions add."""
 
 import re
+from collections.abc import Mapping
 from functools import cache
 
 from ingest.experiments.base import Kind
 from schema.errors import AtlasError
-from schema.registry import list_folder, points
+from schema.registry import find_parts, list_folder
 
 GROUP = "activation_atlas.experiment_kinds"
 """Group of the entry points that name a `Kind`."""
@@ -16,16 +17,17 @@ NAME = re.compile("[a-z][a-z0-9_-]{0,59}")
 
 @cache
 def kinds() -> dict[str, Kind]:
-    """Map each kind's name to the kind, sorted by name. Raises AtlasError for an entry point whose kind has a name that is taken or does not match NAME."""
-    found: dict[str, Kind] = {kind.name: kind for kind in list_folder(__name__, "KIND").values()}
-    for point in points(GROUP):
-        kind = point.load()
-        if kind.name in found:
-            raise AtlasError(f"entry point {point.name} of {GROUP}: {point.value} is a kind called {kind.name}, a name that is taken")
-        if not NAME.fullmatch(kind.name):
-            raise AtlasError(f"entry point {point.name} of {GROUP}: the name of the kind {kind.name!r} may have small letters, digits, - and _, at most 60")
-        found[kind.name] = kind
-    return dict(sorted(found.items()))
+    """Map each kind's name to the kind, sorted by name.
+
+    Raises AtlasError for an entry point that is broken, or whose kind has a name that is taken or does not match NAME.
+    """
+    return dict(sorted(find_parts(GROUP, list_folder(__name__, "KIND"), check=check_name).items()))
+
+
+def check_name(kind: Kind, _: Mapping[str, Kind]) -> None:
+    """Raise AtlasError for a kind whose name does not match NAME."""
+    if not NAME.fullmatch(kind.name):
+        raise AtlasError(f"the kind {kind.name!r} is to be named by small letters, digits, - and _, at most 60")
 
 
 def kind_named(name: str) -> Kind:

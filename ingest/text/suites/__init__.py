@@ -4,6 +4,8 @@
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 from ingest.text.corpora.document import Corpus, Document
@@ -11,17 +13,30 @@ from ingest.text.corpora.files import matches
 from ingest.text.suites import agreement, pairs, syntaxgym, templates
 from ingest.text.suites.item import Item
 from schema.errors import AtlasError
+from schema.registry import find_parts
 
-READERS: dict[str, Callable[[Path, str, int], Iterable[Item]]] = {
+GROUP = "activation_atlas.suites"
+"""Group of the entry points of other distributions; each loads a mapping like READERS."""
+
+Reader = Callable[[Path, str, int], Iterable[Item]]
+"""Reads a file, called with the path, the name of the suite if the file gives none, and the seed."""
+
+READERS: dict[str, Reader] = {
     ".jsonl": pairs.read_pairs,
     ".json": syntaxgym.read_syntaxgym,
     ".yaml": templates.read_templates,
     ".yml": templates.read_templates,
 }
-"""Suffix of a file → the function that reads it, called with the path, the name of the suite if the file gives none, and the seed."""
+"""Suffix of a file → what reads it, of this distribution."""
 
 MOST_ITEMS = 250_000
 """Limit on the items of all suites together: each takes some kilobytes of memory while the suites are read. BLiMP has 67,000."""
+
+
+@cache
+def readers() -> dict[str, Reader]:
+    """Map the suffixes of files to what reads them. Raises AtlasError for an entry point that is broken, and for a suffix that two readers have."""
+    return find_parts(GROUP, READERS, EntryPoint.load)
 
 
 def open_suites(given: Sequence[str | tuple[str, ...]], *, n_items: int, seed: int) -> Corpus:
@@ -49,7 +64,7 @@ def open_suites(given: Sequence[str | tuple[str, ...]], *, n_items: int, seed: i
 def read_suite_files(paths: Sequence[Path], seed: int) -> Iterator[Item]:
     """Read the files of one specification. A suite whose file gives no name is called after the file, or after its folder if there are several files."""
     for path in paths:
-        yield from READERS[path.suffix.lower()](path, path.absolute().parent.name if len(paths) > 1 else path.stem, seed)
+        yield from readers()[path.suffix.lower()](path, path.absolute().parent.name if len(paths) > 1 else path.stem, seed)
 
 
 def require_distinct_names(suites: Sequence[tuple[str, Iterable[Item]]]) -> Iterator[Item]:
@@ -65,13 +80,13 @@ def require_distinct_names(suites: Sequence[tuple[str, Iterable[Item]]]) -> Iter
 
 
 def find_suite_files(spec: str) -> list[Path]:
-    """Find the files that a path or a pattern names, sorted. Raises AtlasError if there are none, or if one has a suffix that is not in READERS."""
+    """Find the files that a path or a pattern names, sorted. Raises AtlasError if there are none, or if one has a suffix that nothing reads."""
     path = Path(spec).expanduser()
     paths = [path] if path.is_file() else sorted(each for each in map(Path, matches(str(path))) if each.is_file())
     if not paths:
-        raise AtlasError(f"suite {spec!r}: there is no such file; give a file ({' '.join(READERS)}), a pattern of files, or {agreement.SUITE}")
-    if strange := [each.name for each in paths if each.suffix.lower() not in READERS]:
-        raise AtlasError(f"suite {spec!r}: cannot read {strange[0]}; the suffix must be one of {' '.join(READERS)}")
+        raise AtlasError(f"suite {spec!r}: there is no such file; give a file ({' '.join(readers())}), a pattern of files, or {agreement.SUITE}")
+    if strange := [each.name for each in paths if each.suffix.lower() not in readers()]:
+        raise AtlasError(f"suite {spec!r}: cannot read {strange[0]}; read are {' '.join(readers())}")
     return paths
 
 
