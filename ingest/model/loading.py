@@ -60,9 +60,13 @@ def misfits(report: dict[str, Iterable[object]]) -> str:
 
 
 def attention_code(config: PretrainedConfig) -> str:
-    """Name the attention code that transformers would choose by itself. It is requested by name, because a config.json may name third-party code."""
+    """Name the attention code that transformers would choose by itself. It is requested by name, because a config.json may name third-party code.
+
+    A model that caps its scores, as Gemma 2 does, takes the eager code: the other leaves the cap out, and transformers before 5.23 chooses it all the same.
+    """
     kind: Any = AutoModelForCausalLM._model_mapping[type(config)]
-    return "sdpa" if kind._supports_sdpa else "eager"
+    is_capped = getattr(config, "attn_logit_softcapping", None) is not None
+    return "sdpa" if kind._supports_sdpa and not is_capped else "eager"
 
 
 def require_plain(source: Source) -> None:

@@ -12,7 +12,7 @@ import huggingface_hub
 import pytest
 import torch
 from huggingface_hub import errors
-from transformers import PreTrainedModel
+from transformers import Gemma2Config, Gemma2ForCausalLM, PreTrainedModel
 
 from ingest.model import sources
 from ingest.model.checks import check_identities
@@ -336,6 +336,13 @@ def test_a_configuration_does_not_choose_the_code(folder: Path, key: str, code: 
 def test_the_attention_asked_for_is_what_transformers_takes_by_itself(model_type: str) -> None:
     hf = tiny_hf(model_type)
     assert attention_code(type(hf.config)()) == hf.config._attn_implementation
+
+
+def test_a_cap_on_scores_is_never_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in transformers 5.17, whose Gemma 2 says that it can do without the eager code, and then reads other scores."""
+    monkeypatch.setattr(Gemma2ForCausalLM, "_supports_sdpa", True)
+    assert attention_code(Gemma2Config()) == "eager"
+    assert attention_code(Gemma2Config(attn_logit_softcapping=None)) == "sdpa"
 
 
 def test_weights_that_are_not_there_or_cannot_be_read_are_told_apart(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
