@@ -6,8 +6,8 @@ from typing import Any
 from schema.errors import AtlasError
 from schema.interventions.intervention import Arm
 from schema.interventions.parse import MOST_SEEDS, arm_of
-from schema.interventions.reading import read_json, read_whole_number, shorten_json
 from schema.live import MOST_ARMS, MOST_FORWARDS, MOST_NEW_TOKENS, MOST_PROMPT_TOKENS
+from schema.reading import read_json, read_whole_number, shorten_json
 
 NEEDED = {"text", "weights_sha256"}
 KEYS = NEEDED | {"arms", "n_new", "seed", "is_traced", "apart", "is_narrow", "is_chat"}

@@ -6,9 +6,9 @@ from typing import Any
 from schema.errors import AtlasError
 from schema.interventions.intervention import Arm, Intervention
 from schema.interventions.parse import intervention_of
-from schema.interventions.reading import no_number, require_shallow
 from schema.interventions.resolve import MOST_CHANGES, canonical_json, place_in_pass
 from schema.interventions.sites import WITH_UNITS
+from schema.reading import no_number, require_shallow
 
 
 def change_rows(arm: Arm) -> list[dict[str, Any]]:

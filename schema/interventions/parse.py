@@ -6,8 +6,8 @@ from typing import Any
 from schema.errors import AtlasError
 from schema.interventions.intervention import STRENGTHS, Intervention, Source, Strength
 from schema.interventions.positions import positions_of
-from schema.interventions.reading import read_json, read_number, read_whole_number, shorten_json
 from schema.interventions.sites import keys
+from schema.reading import read_json, read_number, read_whole_number, shorten_json
 
 MOST_INTERVENTIONS = 1024
 MOST_SEEDS = 2**63
