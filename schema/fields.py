@@ -1,6 +1,6 @@
 """Settings as fields of frozen dataclasses with their allowed values; values from TOML, JSON or a command line are checked in one place."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, get_args, get_type_hints
 
@@ -17,13 +17,17 @@ MOST_ITEMS = 4096
 
 @dataclass(frozen=True)
 class AllowedValues:
-    """Allowed values of a setting. least, most: inclusive bounds of a number. among: the allowed texts; () for any. most_items: of a list without repeats."""
+    """Allowed values of a setting. least, most: inclusive bounds of a number. among: the allowed texts; () for any. most_items: of a list without repeats.
+
+    read: what reads a value that is neither a scalar nor a list of these, and raises AtlasError, in words that name the setting.
+    """
 
     help: str
     least: float | None = None
     most: float | None = None
     among: tuple[str, ...] = ()
     most_items: int | None = None
+    read: Callable[[Any], Any] | None = None
 
 
 def setting(
@@ -34,9 +38,10 @@ def setting(
     most: float | None = None,
     among: Sequence[str] = (),
     most_items: int | None = None,
+    read: Callable[[Any], Any] | None = None,
 ) -> Any:
-    """Declare a field. Its type is int, float, str or bool, one of these or None, or a tuple of one of these."""
-    return field(default=default, metadata={"allowed": AllowedValues(help, least, most, tuple(among), len(among) or most_items)})
+    """Declare a field. Its type is int, float, str or bool, one of these or None, or a tuple of one of these; or any that `read` returns."""
+    return field(default=default, metadata={"allowed": AllowedValues(help, least, most, tuple(among), len(among) or most_items, read)})
 
 
 def read_fields(of: type, given: Any, where: str) -> Any:
@@ -61,6 +66,8 @@ def allowed_values(of: Field) -> AllowedValues:
 
 
 def value(hint: Any, bounds: AllowedValues, given: Any, what: str) -> Any:
+    if bounds.read is not None:
+        return bounds.read(given)
     item = item_of(hint)
     if item is not None:
         if not isinstance(given, list | tuple):
@@ -83,24 +90,22 @@ def require_each_once(found: tuple[Any, ...], most: int, what: str) -> None:
 
 
 def read_scalar(of: type, bounds: AllowedValues, given: Any, what: str) -> Any:
+    if of is not float and (not isinstance(given, of) or (of is int and isinstance(given, bool))):
+        raise AtlasError(f"{what} is {shorten_json(given)}; it is {WORDS[of]}")
+    if of is str:
+        require_text(given, bounds, what)
     if of is bool or of is str:
-        if not isinstance(given, of):
-            raise AtlasError(f"{what} is {shorten_json(given)}; it is {WORDS[of]}")
-        if isinstance(given, str):
-            require_text(given, bounds, what)
         return given
-    found: float = read_integer(given, what) if of is int else read_number(given, what)
+    found: float = given if of is int else read_number(given, what)
     if (bounds.least is not None and found < bounds.least) or (bounds.most is not None and found > bounds.most):
         limits = [f"{word} {limit:,g}" for word, limit in (("at least", bounds.least), ("at most", bounds.most)) if limit is not None]
-        raise AtlasError(f"{what} is {shorten_json(given)}; it is {' and '.join(limits)}")
-    return found
+        raise AtlasError(f"{what} is {shorten_json(given)}; it is {' and '.join(limits)} ({bounds.help})")
+    return read_integer(given, what) if of is int else found
 
 
-def read_integer(given: Any, what: str) -> int:
-    """Read a whole number, which may be negative."""
-    if isinstance(given, int) and not isinstance(given, bool) and given < 0:
-        return -read_whole_number(-given, what, 2**63)
-    return read_whole_number(given, what, 2**63)
+def read_integer(given: int, what: str) -> int:
+    """Read a whole number of 64 bits, which may be negative."""
+    return -read_whole_number(-given, what, 2**63) if given < 0 else read_whole_number(given, what, 2**63)
 
 
 def require_text(given: str, bounds: AllowedValues, what: str) -> None:

@@ -254,7 +254,7 @@ BAD = {
     "": "the prompt is empty",
     " \n": "the prompt is empty",
     "x " * 100: "the prompt has 204 tokens; 64 are read of",
-    "\ud800": "character 0 of the prompt is half of a pair",
+    "\ud800": "text: character 0 is half of a pair",
 }
 
 
