@@ -170,7 +170,7 @@ def arm_in(path: Path) -> list[dict[str, Any]]:
     Raises AtlasError, with the file's name, if it cannot be read or is not an arm.
     """
     from schema.interventions.parse import parse_arm
-    from schema.interventions.reading import MOST_BYTES
+    from schema.reading import MOST_BYTES
 
     try:
         with path.open("rb") as file:

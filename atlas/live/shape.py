@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 
 from atlas.live.pinned import quote_identifier
 from schema.errors import AtlasError
-from schema.interventions.reading import shorten_json
 from schema.live import MOST_ARMS, MOST_POSITIONS
+from schema.reading import shorten_json
 from schema.table_facts import facts
 
 OF_EXPERIMENT = ("experiment", "prompt", "prompt_token", "arm", "arm_change", "outcome", "outcome_token", "generation")

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, TextIO, get_type_hints
 import click
 
 from ingest.experiments.base import Kind
-from ingest.experiments.fields import allowed_values, item_of, scalar_of
 from ingest.experiments.kinds import kinds
 from ingest.experiments.spec import Spec, read_file, spec_of, to_toml
 from schema.errors import AtlasError, what_there_is
+from schema.fields import allowed_values, item_of, scalar_of
 from schema.grouped_help import GroupedCommand
 from schema.open.opening import open_with_beside
 

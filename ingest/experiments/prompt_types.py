@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ingest.experiments.fields import setting
+from schema.fields import setting
 
 STATES = ("resid_post", "attn_out", "ffn_out")
 """Sites whose states can be put into another run."""

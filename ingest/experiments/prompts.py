@@ -15,7 +15,7 @@ from ingest.model.models import Model
 from ingest.text.sequences import Sequence as Tokens
 from ingest.text.sequences import bos_token
 from schema.errors import AtlasError
-from schema.interventions.reading import shorten_json
+from schema.reading import shorten_json
 
 PROMPT = pa.schema(
     [

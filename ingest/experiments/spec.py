@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ingest.experiments import fields as reading
 from ingest.experiments.kinds import kind_named
+from schema import fields as reading
 from schema.errors import AtlasError
-from schema.interventions.reading import MOST_BYTES, shorten_json
+from schema.reading import MOST_BYTES, shorten_json
 
 MOST_PROMPTS = 4096
 

@@ -4,78 +4,39 @@ from dataclasses import dataclass
 from typing import Any
 
 from schema.errors import AtlasError
+from schema.fields import read_fields, setting
 from schema.interventions.intervention import Arm
-from schema.interventions.parse import MOST_SEEDS, arm_of
-from schema.interventions.reading import read_json, read_whole_number, shorten_json
+from schema.interventions.parse import arm_of
 from schema.live import MOST_ARMS, MOST_FORWARDS, MOST_NEW_TOKENS, MOST_PROMPT_TOKENS
+from schema.reading import read_json, read_list
 
-NEEDED = {"text", "weights_sha256"}
-KEYS = NEEDED | {"arms", "n_new", "seed", "is_traced", "apart", "is_narrow", "is_chat"}
+
+def arms_of(given: Any) -> tuple[Arm, ...]:
+    return read_list(given, "arms are a list of arms, each a list of interventions", "arm", MOST_ARMS, arm_of)
 
 
 @dataclass(frozen=True)
 class LiveRequest:
-    """A prompt to trace, unchanged and under arms. weights_sha256: that of the atlas with which the answer is joined.
+    """A prompt to trace, as it is and under arms."""
 
-    n_new: number of tokens to generate: the likeliest at each step, or tokens drawn by `seed`. is_traced: return the trace too, not only the predictions.
-    apart: index of the token whose prediction is attributed, counted from the end if negative; None for no attribution.
-    is_narrow: return states and coefficients of that token alone. is_chat: the text is a user message, or a JSON list of messages.
-    """
-
-    text: str
-    arms: tuple[Arm, ...]
-    weights_sha256: str
-    n_new: int = 0
-    seed: int | None = None
-    is_traced: bool = True
-    apart: int | None = None
-    is_narrow: bool = False
-    is_chat: bool = False
+    text: str = setting(help="the prompt")
+    weights_sha256: str = setting(help="SHA-256 of the weights of the atlas that the answer is joined with")
+    arms: tuple[Arm, ...] = setting((), help="arms, each a list of interventions", read=arms_of)
+    n_new: int = setting(0, help="tokens to continue with, the likeliest at each step, or drawn if there is a seed", least=0, most=MOST_NEW_TOKENS)
+    seed: int | None = setting(None, help="what draws are hashed from", least=0)
+    is_traced: bool = setting(True, help="whether the trace is returned too, and not only the predictions")
+    apart: int | None = setting(
+        None, help="index of the token whose prediction is attributed, from the end below 0", least=-MOST_PROMPT_TOKENS, most=MOST_PROMPT_TOKENS - 1
+    )
+    is_narrow: bool = setting(False, help="whether states and coefficients of that token alone are returned")
+    is_chat: bool = setting(False, help="whether the text is a user message, or a JSON list of messages")
 
 
 def parse_request(body: bytes) -> LiveRequest:
     """Parse the body of a request. Raises AtlasError, with a message of one line, for an invalid request."""
-    given = read_json(body, "requests")
-    if not isinstance(given, dict) or not given.keys() <= KEYS or not given.keys() >= NEEDED:
-        raise AtlasError(f"a request is an object with {', '.join(sorted(KEYS))}, not {shorten_json(given)}")
-    arms, n_new, seed = arms_of(given.get("arms", [])), given.get("n_new", 0), given.get("seed")
-    if not isinstance(is_traced := given.get("is_traced", True), bool):
-        raise AtlasError(f"is_traced is {shorten_json(is_traced)}; it must be true or false")
-    if not isinstance(is_chat := given.get("is_chat", False), bool):
-        raise AtlasError(f"is_chat is {shorten_json(is_chat)}; it must be true or false")
-    if read_whole_number(n_new, "n_new", MOST_NEW_TOKENS + 1) * (1 + len(arms)) > MOST_FORWARDS:
-        raise AtlasError(f"{n_new} new tokens under {len(arms)} arms were asked for; new tokens times (1 + arms) may be at most {MOST_FORWARDS:,}")
-    if (is_narrow := given.get("is_narrow", False)) not in (True, False) or (is_narrow and given.get("apart") is None):
-        raise AtlasError("is_narrow must be true or false, and true only if apart is given, the token whose states are returned")
-    seed = None if seed is None else read_whole_number(seed, "seed", MOST_SEEDS)
-    return LiveRequest(text_of(given["text"]), arms, str(given["weights_sha256"]), n_new, seed, is_traced, index_of(given.get("apart")), is_narrow, is_chat)
-
-
-def index_of(given: Any) -> int | None:
-    if given is not None and (not isinstance(given, int) or isinstance(given, bool) or not -MOST_PROMPT_TOKENS <= given < MOST_PROMPT_TOKENS):
-        raise AtlasError(f"apart is {shorten_json(given)}; it must be the index of a token, counted from the end if negative")
-    return given
-
-
-def text_of(given: Any) -> str:
-    if not isinstance(given, str):
-        raise AtlasError(f"text is {shorten_json(given)}; it must be the text of a prompt")
-    try:
-        given.encode()
-    except UnicodeEncodeError as error:
-        raise AtlasError(f"character {error.start} of the prompt is half a surrogate pair (U+{ord(given[error.start]):04X}), which is no text") from None
-    return given
-
-
-def arms_of(given: Any) -> tuple[Arm, ...]:
-    if not isinstance(given, list):
-        raise AtlasError(f"arms are {shorten_json(given)}; they must be a list of arms, each a list of interventions")
-    if len(given) > MOST_ARMS:
-        raise AtlasError(f"{len(given):,} arms were given; at most {MOST_ARMS} are read at once")
-    found = []
-    for place, arm in enumerate(given):
-        try:
-            found.append(arm_of(arm))
-        except AtlasError as error:
-            raise AtlasError(f"arm {place + 1} of {len(given)}: {error}") from None
-    return tuple(found)
+    asked: LiveRequest = read_fields(LiveRequest, read_json(body, "requests"), "the request")
+    if asked.n_new * (1 + len(asked.arms)) > MOST_FORWARDS:
+        raise AtlasError(f"{asked.n_new} new tokens under {len(asked.arms)} arms were asked for; new tokens times prompts are at most {MOST_FORWARDS:,}")
+    if asked.is_narrow and asked.apart is None:
+        raise AtlasError("is_narrow is true only with apart, the token that it is narrowed to")
+    return asked

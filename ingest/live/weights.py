@@ -14,7 +14,7 @@ from ingest.model.gguf import find_folder_of_weights
 from ingest.model.models import Model, load_model
 from ingest.model.sources import PACKAGE, Unreadable, package_file
 from schema.errors import AtlasError
-from schema.interventions.reading import shorten_json
+from schema.reading import shorten_json
 
 Tell = Callable[[str], None]
 

@@ -6,9 +6,9 @@ from typing import Any
 from schema.errors import AtlasError
 from schema.interventions.intervention import Arm, Intervention
 from schema.interventions.parse import intervention_of
-from schema.interventions.reading import no_number, require_shallow
 from schema.interventions.resolve import MOST_CHANGES, canonical_json, place_in_pass
 from schema.interventions.sites import WITH_UNITS
+from schema.reading import no_number, read_list, require_shallow
 
 
 def change_rows(arm: Arm) -> list[dict[str, Any]]:
@@ -39,10 +39,8 @@ def resolved_arm(text: str) -> tuple[Intervention, ...]:
     try:
         items = json.loads(text, parse_constant=no_number)
     except ValueError as error:
-        raise AtlasError(f"interventions must be JSON, and these are not: {error}") from None
-    if not isinstance(items, list) or len(items) > MOST_CHANGES:
-        raise AtlasError(f"an arm must be a list of at most {MOST_CHANGES:,} interventions")
-    found = tuple(intervention_of(item) for item in items)
+        raise AtlasError(f"interventions are JSON, and these are none: {error}") from None
+    found = read_list(items, f"an arm is a list of at most {MOST_CHANGES:,} interventions", "intervention", MOST_CHANGES, intervention_of)
     if canonical_json(found) != text:
         raise AtlasError("these interventions are not in canonical JSON: see schema.interventions.resolve.canonical_json")
     if any(change.site in WITH_UNITS and len(change.units or ()) != 1 for change in found) or list(found) != sorted(found, key=place_in_pass):

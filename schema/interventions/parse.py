@@ -6,8 +6,8 @@ from typing import Any
 from schema.errors import AtlasError
 from schema.interventions.intervention import STRENGTHS, Intervention, Source, Strength
 from schema.interventions.positions import positions_of
-from schema.interventions.reading import read_json, read_number, read_whole_number, shorten_json
 from schema.interventions.sites import keys
+from schema.reading import read_json, read_list, read_number, read_whole_number, shorten_json
 
 MOST_INTERVENTIONS = 1024
 MOST_SEEDS = 2**63
@@ -20,17 +20,7 @@ def parse_arm(text: str | bytes) -> tuple[Intervention, ...]:
 
 def arm_of(given: Any) -> tuple[Intervention, ...]:
     """Build an arm from its parsed JSON: a list of objects. An empty list is an arm too, and changes nothing."""
-    if not isinstance(given, list):
-        raise AtlasError(f"an arm is a list of interventions, not {shorten_json(given)}")
-    if len(given) > MOST_INTERVENTIONS:
-        raise AtlasError(f"an arm of {len(given):,} interventions was given; it has at most {MOST_INTERVENTIONS:,}")
-    found = []
-    for place, item in enumerate(given):
-        try:
-            found.append(intervention_of(item))
-        except AtlasError as error:
-            raise AtlasError(f"intervention {place + 1} of {len(given)}: {error}") from None
-    return tuple(found)
+    return read_list(given, "an arm is a list of interventions", "intervention", MOST_INTERVENTIONS, intervention_of)
 
 
 def intervention_of(item: Any) -> Intervention:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schema.errors import AtlasError
-from schema.interventions.reading import read_whole_number, shorten_json
+from schema.reading import read_whole_number, shorten_json
 
 NAMED = ("all", "prompt", "generated", "last", "predicting")
 """Names of positions; in this order, they mean: all; 0 to P-1; from P on; P-1; from P-1 on. The state at position t predicts the token at t + 1, so a change of

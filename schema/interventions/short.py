@@ -7,7 +7,7 @@ from schema.errors import AtlasError
 from schema.interventions.intervention import Intervention
 from schema.interventions.parse import intervention_of
 from schema.interventions.positions import NAMED
-from schema.interventions.reading import shorten_json
+from schema.reading import shorten_json
 
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 FORM = re.compile(

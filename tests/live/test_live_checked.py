@@ -37,7 +37,7 @@ def engine_of(world: World, monkeypatch: pytest.MonkeyPatch, change: Callable[[A
         engine, weights = Engine(world.atlas, str(world.tiny.folder), "cpu"), wanted_model(con).weights_sha256
 
         def answer(text: str, **asked: Any) -> dict[str, pa.Table]:
-            parts = engine.trace(LiveRequest(text, (), weights, **asked), lambda *_, **__: None)
+            parts = engine.trace(LiveRequest(text, weights, **asked), lambda *_, **__: None)
             return {name: table for part in parts for name, table in part.items()}
 
         yield answer

@@ -143,7 +143,7 @@ def test_noise_may_have_a_standard_deviation_of_0() -> None:
         ("[" + "1" * 5000 + "]", "a number with too many digits"),
         ('{"site": "head"}', "an arm is a list of interventions, not"),
         ("null", "an arm is a list of interventions, not null"),
-        (json.dumps([{}] * 1025), "an arm of 1,025 interventions was given; it has at most 1,024"),
+        (json.dumps([{}] * 1025), "1,025 interventions were given; at most 1,024 are read"),
     ],
 )
 def test_what_a_stranger_sends_is_bounded_before_it_is_parsed(text: str | bytes, message: str) -> None:

@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ingest.experiments.base import Cost, ExperimentContext, Kind, Part, PartResult, Plan, Progress
-from ingest.experiments.fields import setting
 from ingest.experiments.prompt_types import TextPrompt
+from schema.fields import setting
 from schema.terms import ATTRIBUTION_SCORES
 
 if TYPE_CHECKING:

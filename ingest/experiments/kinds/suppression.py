@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ingest.experiments.base import Cost, ExperimentContext, Kind, Part, PartResult, Plan, Progress
-from ingest.experiments.fields import setting
+from schema.fields import setting
 from schema.live import MOST_NEW_TOKENS
 
 if TYPE_CHECKING:

@@ -3,9 +3,12 @@
 import json
 import math
 import re
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
 
 from schema.errors import AtlasError
+
+Item = TypeVar("Item")
 
 MOST_BYTES = 256 * 1024
 MOST_DEPTH = 8
@@ -58,6 +61,21 @@ def shorten_json(given: Any) -> str:
     """Write a value for a message: on one line, without control characters, and cut to at most 60 characters."""
     text = json.dumps(given, default=str)
     return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def read_list(given: Any, what: str, item: str, most: int, read: Callable[[Any], Item]) -> tuple[Item, ...]:
+    """Read a list of at most `most` items, each by `read`. what: a sentence on the list, for messages. item: the name of one, whose place a message says."""
+    if not isinstance(given, list):
+        raise AtlasError(f"{what}, not {shorten_json(given)}")
+    if len(given) > most:
+        raise AtlasError(f"{len(given):,} {item}s were given; at most {most:,} are read")
+    found = []
+    for place, one in enumerate(given, start=1):
+        try:
+            found.append(read(one))
+        except AtlasError as error:
+            raise AtlasError(f"{item} {place} of {len(given)}: {error}") from None
+    return tuple(found)
 
 
 def read_whole_number(given: Any, what: str, limit: int = LARGEST) -> int:
