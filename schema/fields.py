@@ -10,7 +10,7 @@ from schema.reading import read_number, read_whole_number, shorten_json
 WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 
 LONGEST_TEXT = 1 << 16
-"""Most characters of a text."""
+"""Maximum number of characters of a text."""
 
 MOST_ITEMS = 4096
 
@@ -51,7 +51,7 @@ def read_fields(of: type, given: Any, where: str) -> Any:
     """
     known = {f.name: f for f in fields(of)}
     if not isinstance(given, Mapping):
-        raise AtlasError(f"{where}: {shorten_json(given)} was given; it is a table with {', '.join(known)}")
+        raise AtlasError(f"{where}: {shorten_json(given)} was given; it must be a table with {', '.join(known)}")
     if unknown := [key for key in given if key not in known]:
         raise AtlasError(f"{where}: {shorten_json(unknown[0])} is unknown; there are {', '.join(known) or 'no settings'}")
     if missing := [name for name, f in known.items() if f.default is MISSING and name not in given]:
@@ -71,7 +71,7 @@ def value(hint: Any, bounds: AllowedValues, given: Any, what: str) -> Any:
     item = item_of(hint)
     if item is not None:
         if not isinstance(given, list | tuple):
-            raise AtlasError(f"{what} is {shorten_json(given)}; it is a list, each of it {WORDS[item]}")
+            raise AtlasError(f"{what} is {shorten_json(given)}; it must be a list, each item {WORDS[item]}")
         if len(given) > MOST_ITEMS:
             raise AtlasError(f"{what} has {len(given):,} items; at most {MOST_ITEMS:,} are read")
         found = tuple(read_scalar(item, bounds, one, what) for one in given)
@@ -91,7 +91,7 @@ def require_each_once(found: tuple[Any, ...], most: int, what: str) -> None:
 
 def read_scalar(of: type, bounds: AllowedValues, given: Any, what: str) -> Any:
     if of is not float and (not isinstance(given, of) or (of is int and isinstance(given, bool))):
-        raise AtlasError(f"{what} is {shorten_json(given)}; it is {WORDS[of]}")
+        raise AtlasError(f"{what} is {shorten_json(given)}; it must be {WORDS[of]}")
     if of is str:
         require_text(given, bounds, what)
     if of is bool or of is str:
@@ -99,7 +99,7 @@ def read_scalar(of: type, bounds: AllowedValues, given: Any, what: str) -> Any:
     found: float = given if of is int else read_number(given, what)
     if (bounds.least is not None and found < bounds.least) or (bounds.most is not None and found > bounds.most):
         limits = [f"{word} {limit:,g}" for word, limit in (("at least", bounds.least), ("at most", bounds.most)) if limit is not None]
-        raise AtlasError(f"{what} is {shorten_json(given)}; it is {' and '.join(limits)} ({bounds.help})")
+        raise AtlasError(f"{what} is {shorten_json(given)}; it must be {' and '.join(limits)} ({bounds.help})")
     return read_integer(given, what) if of is int else found
 
 
@@ -110,13 +110,13 @@ def read_integer(given: int, what: str) -> int:
 
 def require_text(given: str, bounds: AllowedValues, what: str) -> None:
     if bounds.among and given not in bounds.among:
-        raise AtlasError(f"{what} is {shorten_json(given)}; there are {', '.join(bounds.among)}")
+        raise AtlasError(f"{what} is {shorten_json(given)}; it must be one of {', '.join(bounds.among)}")
     if len(given) > LONGEST_TEXT:
         raise AtlasError(f"{what} has {len(given):,} characters; at most {LONGEST_TEXT:,} are read")
     try:
         given.encode()
     except UnicodeEncodeError as error:
-        raise AtlasError(f"{what}: character {error.start} is half of a pair (U+{ord(given[error.start]):04X}), and no text") from None
+        raise AtlasError(f"{what}: character {error.start} is half a surrogate pair (U+{ord(given[error.start]):04X}), which is not text") from None
 
 
 def item_of(hint: Any) -> Any:

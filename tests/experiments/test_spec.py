@@ -83,7 +83,7 @@ def test_facts_stand_for_the_prompts_that_are_shipped() -> None:
         ({"prompts": [{"text": "a", "subject": "a", "anwser": "b"}]}, 'prompt 0: "anwser" is unknown; there are text, subject, answer, cluster'),
         ({"prompts": ["a"]}, 'prompt 0: "a" was given; it must be a table with text, subject, answer, cluster'),
         ({"prompts": [{"text": "a" * 70_000, "subject": "a"}]}, "prompt 0: text has 70,000 characters; at most 65,536 are read"),
-        ({"prompts": [{"text": "a", "subject": "\ud83d"}]}, "prompt 0: subject: character 0 is half of a pair"),
+        ({"prompts": [{"text": "a", "subject": "\ud83d"}]}, "prompt 0: subject: character 0 is half a surrogate pair"),
         ({"prompts": [{"text": "a", "subject": "a"}] * 5000}, "5,000 prompts were given; at most 4,096 are read"),
         ({"settings": {"sites": ["resid_post", "ffn_out", "resid_post"]}}, 'settings: sites has "resid_post" twice: name each once'),
         ({"settings": {"sites": ["resid_post"] * 5000}}, "settings: sites has 5,000 items; at most 4,096 are read"),

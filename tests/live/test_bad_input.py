@@ -37,9 +37,9 @@ WRONG: dict[str, tuple[list[str], object, str]] = {
     "no list": (["x"], {"site": "coefficient"}, "an arm is a list of interventions"),
     "too long a prompt": (["x " * 100], None, "the prompt has 204 tokens; with tiny-llama, at most 64 are read"),
     "too long a continuation": ([PROMPT, "--generate", "60"], None, "are more than its context of 64"),
-    "too many new tokens": (["x", "--generate", "999"], None, "n_new is 999; it is at least 0 and at most 256"),
+    "too many new tokens": (["x", "--generate", "999"], None, "n_new is 999; it must be at least 0 and at most 256"),
     "an empty prompt": ([""], None, "the prompt is empty: give it some text"),
-    "half a pair": (["\ud800"], None, "text: character 0 is half of a pair (U+D800)"),
+    "half a pair": (["\ud800"], None, "text: character 0 is half a surrogate pair (U+D800)"),
     "no token there": (["x", "--index", "40"], None, "no token 40 under arm 0: the prompt has"),
     "control characters": (["x", "--set", "\x1b[31mL1"], None, "is no intervention"),
 }

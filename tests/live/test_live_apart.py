@@ -56,7 +56,7 @@ def test_what_is_no_token_of_the_prompt_is_said(process: World) -> None:
     with atlas.open(process.atlas) as a:
         with pytest.raises(AtlasError, match=r"no token 50: the prompt has \d+ tokens"):
             a.live().trace(PROMPT, apart=50)
-        with pytest.raises(AtlasError, match="apart is 5000; it is at least -1,024 and at most 1,023 .index of the token"):
+        with pytest.raises(AtlasError, match="apart is 5000; it must be at least -1,024 and at most 1,023 .index of the token"):
             a.live().trace(PROMPT, apart=5000)
         with pytest.raises(AtlasError, match="true only if apart is given"):
             a.live().answer(PROMPT, [], is_narrow=True)

@@ -253,8 +253,8 @@ def test_a_trace_of_one_token(opened: atlas.api.Atlas) -> None:
 BAD = {
     "": "the prompt is empty",
     " \n": "the prompt is empty",
-    "x " * 100: "the prompt has 204 tokens; 64 are read of",
-    "\ud800": "text: character 0 is half of a pair",
+    "x " * 100: "the prompt has 204 tokens; with",
+    "\ud800": "text: character 0 is half a surrogate pair",
 }
 
 
