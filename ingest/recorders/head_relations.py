@@ -25,7 +25,6 @@ from ingest.recorders.plans import Basis, CostSample, Plan, Work
 from ingest.recorders.reading import batches, n_tokens, read_batch
 from ingest.text.parsed import Parsed, ParsedText, all_pairs, pairs_of, parsed_text
 from ingest.text.probed_words import MOST_WORDS
-from ingest.timing import fastest_seconds
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker
 from schema.errors import AtlasError
@@ -263,10 +262,8 @@ class HeadRelation(Work):
         """Estimate the time from that of head statistics, which compute attention weights too."""
         if sample.seen is None:
             return 0.0
-        batch = sample.batch
         recorder = CorpusHeadRecorder(sample.model, sample.request.context, 0)
-        seconds = fastest_seconds(lambda: list(read_batch(sample.model, [(recorder, None)], batch)))
-        return seconds / sum(map(n_tokens, batch)) * min(sample.seen.n_positions, sum(MOST_WORDS.values()))
+        return sample.token_seconds(recorder) * min(sample.seen.n_positions, sum(MOST_WORDS.values()))
 
     def n_bytes(self, sample: CostSample) -> int:
         return n_bytes(sample.model, sample.request.context)

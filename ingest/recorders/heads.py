@@ -12,8 +12,6 @@ from ingest.recorders.attention_blocks import layer_sums, n_bytes
 from ingest.recorders.attention_sums import N_OTHER, Places, in_bins, n_bins, places, uniform_sums
 from ingest.recorders.base import Batch, ResumableRecorder
 from ingest.recorders.plans import Basis, CostSample, Recording, Text, Work
-from ingest.recorders.reading import n_tokens, read_batch
-from ingest.timing import fastest_seconds
 from ingest.workers.worker import Progress, Tables, Worker
 
 BY_DISTANCE = {"previous": N_OTHER + 1, "self": N_OTHER}
@@ -136,19 +134,7 @@ class HeadStatistics(Work):
         return {"head_statistics": heads, "attention_distance": heads * n_bins(sample.request.context)}
 
     def seconds(self, sample: CostSample) -> float:
-        """Estimate the seconds of recording. If a sweep reads the text anyway, count only what recording adds to its forward passes; otherwise count the
-        forward passes too.
-        """
-        if sample.seen is None:
-            return 0.0
-        batch = sample.batch
-        recorder = CorpusHeadRecorder(sample.model, sample.request.context, 0)
-
-        def reading(*recorders: CorpusHeadRecorder) -> float:
-            return fastest_seconds(lambda: list(read_batch(sample.model, [(each, None) for each in recorders], batch)))
-
-        seconds = reading(recorder) - (reading() if sample.request.is_sweep_wanted else 0.0)
-        return max(seconds, 0.0) / sum(map(n_tokens, batch)) * sample.seen.n_positions
+        return sample.recording_seconds(CorpusHeadRecorder(sample.model, sample.request.context, 0))
 
     def n_bytes(self, sample: CostSample) -> int:
         return n_bytes(sample.model, sample.request.context)

@@ -21,11 +21,9 @@ from ingest.model.hooks import KEY, LayerRecord
 from ingest.model.models import Model
 from ingest.recorders.base import Batch, ResumableRecorder
 from ingest.recorders.plans import Basis, CostSample, Recording, Text, Work
-from ingest.recorders.reading import n_tokens, read_batch
 from ingest.store.register import find_run
 from ingest.store.transaction import transaction
 from ingest.text.survey import Span
-from ingest.timing import fastest_seconds
 from ingest.workers.worker import Progress, Tables, Worker
 from schema.durable import put_in_place
 from schema.errors import AtlasError
@@ -133,8 +131,7 @@ class Keys(Work):
         """Estimate the time of the forward passes; 0 if a sweep makes them anyway, since recording adds only a copy."""
         if sample.seen is None or sample.request.is_sweep_wanted:
             return 0.0
-        batch = sample.batch
-        return fastest_seconds(lambda: list(read_batch(sample.model, [], batch))) / sum(map(n_tokens, batch)) * sample.seen.n_positions
+        return sample.token_seconds() * sample.seen.n_positions
 
     def n_bytes(self, sample: CostSample) -> int:
         """Count the bytes of the largest shard's keys twice: as recorded, and as a sorted copy."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ingest.model.models import Model
-    from ingest.recorders.base import Make
+    from ingest.recorders.base import ForwardRecorder, Make
     from ingest.request import Request
     from ingest.text.corpora import Corpus
     from ingest.text.sequences import CutDocument
@@ -92,6 +92,20 @@ class CostSample:
         from ingest.recorders.reading import batches
 
         return next(batches(self.sequences, self.request.batch_tokens), ())
+
+    def token_seconds(self, *recorders: "ForwardRecorder", positions: "np.ndarray | None" = None) -> float:
+        """Measure the seconds that reading the first batch takes for each of its tokens. positions: those that are recorded, None for all."""
+        from ingest.recorders.reading import n_tokens, read_batch
+        from ingest.timing import fastest_seconds
+
+        batch, heard = self.batch, [(each, positions) for each in recorders]
+        return fastest_seconds(lambda: list(read_batch(self.model, heard, batch))) / sum(map(n_tokens, batch))
+
+    def recording_seconds(self, recorder: "ForwardRecorder") -> float:
+        """Estimate the seconds that recording every position takes. If a sweep reads the text anyway, its forward passes are not counted."""
+        if self.seen is None:
+            return 0.0
+        return max(self.token_seconds(recorder) - (self.token_seconds() if self.request.is_sweep_wanted else 0.0), 0.0) * self.seen.n_positions
 
 
 class Work:

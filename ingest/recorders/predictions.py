@@ -14,9 +14,7 @@ from ingest.model.ranking import rank_of, top_k
 from ingest.recorders.base import Batch, ResumableRecorder
 from ingest.recorders.plans import Basis, CostSample, Recording, Text, Work
 from ingest.recorders.prediction_kernel import read_logits
-from ingest.recorders.reading import n_tokens, read_batch
 from ingest.text.tokens import token_rows
-from ingest.timing import fastest_seconds
 from ingest.workers.worker import Progress, Tables, Worker
 
 ROWS = 512
@@ -152,19 +150,7 @@ class Prediction(Work):
         return {"position_prediction": sample.seen.n_positions} if sample.seen else {}
 
     def seconds(self, sample: CostSample) -> float:
-        """Estimate the seconds that recording takes. If a sweep reads the text anyway, count only what recording adds to its forward passes; otherwise count
-        the forward passes too.
-        """
-        if sample.seen is None:
-            return 0.0
-        batch = sample.batch
-        recorder = PredictionRecorder(sample.model, word_marks(sample.model))
-
-        def reading(*recorders: PredictionRecorder) -> float:
-            return fastest_seconds(lambda: list(read_batch(sample.model, [(each, None) for each in recorders], batch)))
-
-        seconds = reading(recorder) - (reading() if sample.request.is_sweep_wanted else 0.0)
-        return max(seconds, 0.0) / sum(map(n_tokens, batch)) * sample.seen.n_positions
+        return sample.recording_seconds(PredictionRecorder(sample.model, word_marks(sample.model)))
 
     def n_bytes(self, sample: CostSample) -> int:
         """Count the bytes of the logits of ROWS rows; on devices other than the CPU, also those of their probabilities and of intermediate results."""

@@ -11,7 +11,6 @@ import pyarrow as pa
 from ingest.model.models import Model
 from ingest.recorders.linear_probe import L2, LabelledWords, control_labels, evaluate_probe, fit_class_probs, type_guess
 from ingest.recorders.plans import Basis, CostSample, Plan, Work
-from ingest.recorders.reading import n_tokens, read_batch
 from ingest.recorders.word_states import Place, WordStates, places, states_of
 from ingest.request import Request
 from ingest.store.committer import work_folder
@@ -169,9 +168,9 @@ class LinearProbe(Work):
         n, random = min(sum(MOST_WORDS.values()), sample.seen.n_positions), np.random.default_rng(0)
         x, y = random.normal(size=(500, sample.model.d_model)).astype(np.float32), random.integers(17, size=500)
         fits = FITS * len(set(sample.request.options["probe"])) * (1 + len(chosen_layers(sample.request.options["probe_layers"], sample.model.n_layers)))
-        batch = sample.batch
-        reading = fastest_seconds(lambda: list(read_batch(sample.model, [], batch))) / sum(map(n_tokens, batch))
-        return n * (fastest_seconds(lambda: fit_class_probs(x, y, x[:1], 17, sample.request.options["probe_rank"])) / len(y) * fits + 2 * reading)
+        return n * (
+            fastest_seconds(lambda: fit_class_probs(x, y, x[:1], 17, sample.request.options["probe_rank"])) / len(y) * fits + 2 * sample.token_seconds()
+        )
 
     def n_bytes(self, sample: CostSample) -> int:
         """Count the bytes of the model with random weights, and of the states at one place: as recorded, standardised, and shuffled for the online code."""

@@ -17,7 +17,6 @@ from ingest.request import Request
 from ingest.text.sequences import CutDocument, bos_token
 from ingest.text.suites.formulas import n_terms, parse_formula
 from ingest.text.suites.item import CRITICAL
-from ingest.timing import fastest_seconds
 from ingest.workers.pool import Job, job
 from ingest.workers.worker import Progress, Tables, Worker
 from schema.errors import AtlasError
@@ -200,10 +199,8 @@ class Test(Work):
         """Estimate the time of reading each sentence once more."""
         if sample.seen is None:
             return 0.0
-        batch = sample.batch
-        ends = np.array([s.first_position_id + n_tokens(s) - 1 for s in batch])
-        heard = SignedNorms(sample.model, value_norms(sample.model))
-        return fastest_seconds(lambda: list(read_batch(sample.model, [(heard, ends)], batch))) / sum(map(n_tokens, batch)) * sample.seen.n_positions
+        ends = np.array([s.first_position_id + n_tokens(s) - 1 for s in sample.batch])
+        return sample.token_seconds(SignedNorms(sample.model, value_norms(sample.model)), positions=ends) * sample.seen.n_positions
 
 
 def compute(

@@ -12,7 +12,6 @@ from ingest.acting.bootstrap import cluster_interval
 from ingest.model.models import Model
 from ingest.recorders.linear_probe import standardise_states
 from ingest.recorders.plans import Basis, CostSample, Plan, Work
-from ingest.recorders.reading import n_tokens, read_batch
 from ingest.recorders.structural_probe import BATCH, fit_probe, predict_squares, timed_step
 from ingest.recorders.tree_scores import (
     depth_correlation,
@@ -236,9 +235,7 @@ class TreeProbe(Work):
             * len(TREE_KINDS)
             * (1 + len(chosen_layers(sample.request.options["probe_layers"], sample.model.n_layers)))
         )
-        batch = sample.batch
-        reading = fastest_seconds(lambda: list(read_batch(sample.model, [], batch))) / sum(map(n_tokens, batch))
-        return sum(fastest_seconds(timed_step(states, rank)) for rank in ranks) * n_steps + 2 * n * reading
+        return sum(fastest_seconds(timed_step(states, rank)) for rank in ranks) * n_steps + 2 * n * sample.token_seconds()
 
     def n_bytes(self, sample: CostSample) -> int:
         """Count the bytes of the model with random weights, and of the states at one place: as recorded, standardised and in batches."""
