@@ -104,7 +104,6 @@ def birth(frame: pl.DataFrame) -> str:
 BIGRAM = Item(
     "elhage2021_bigram",
     "Zero-layer models",
-    needs=("direct_path",),
     chart=charts.bigram,
     caption=lambda f: (
         "How far the direct path, from embedding to output head past all blocks, is from what follows the commonest tokens of a corpus: KL divergence, "
@@ -122,7 +121,6 @@ BIGRAM = Item(
 SKIP_TRIGRAMS = Item(
     "elhage2021_skip_trigrams",
     "One-layer models: skip-trigrams",
-    needs=("skip_trigram",),
     caption=lambda f: (
         "Of every head the triples source … destination → out that it weighs most, one a source, of tokens that follow each other in the text: "
         "how much the destination looks for the source, times what the source adds to the logit of out; with how often the text has them."
@@ -139,7 +137,6 @@ SKIP_TRIGRAMS = Item(
 COPYING = Item(
     "elhage2021_copying",
     "One-layer models: copying",
-    needs=("circuit",),
     chart=charts.copying_histogram,
     caption=lambda f: (
         "Eigenvalues of every head's OV circuit, from the tokens that it reads to the logits that it writes: their sum over the sum of their moduli. "
@@ -155,7 +152,6 @@ COPYING = Item(
 COMPOSITION = Item(
     "elhage2021_composition",
     "Two-layer models: composition",
-    needs=("circuit",),
     chart=charts.composition,
     caption=lambda f: (
         "How much heads read earlier heads by their keys, queries and values: Frobenius norm of the product over the product of norms, less what random "
@@ -173,7 +169,6 @@ COMPOSITION = Item(
 INDUCTION = Item(
     "elhage2021_induction",
     "Two-layer models: induction heads",
-    needs=("circuit", "head_probe"),
     chart=charts.induction,
     caption=lambda f: (
         "Every head that reads an earlier one by its keys clearly above chance: whether its OV circuit copies, whether its QK circuit through that head "
@@ -192,7 +187,6 @@ INDUCTION = Item(
 TERMS = Item(
     "elhage2021_terms",
     "Two-layer models: term importance",
-    needs=("term_loss",),
     chart=charts.terms,
     caption=lambda f: (
         "By how much paths from token to logits lower the loss: the direct path, past all heads, below that of equal odds for all tokens; single heads, all "
@@ -208,7 +202,6 @@ TERMS = Item(
 BIRTH = Item(
     "elhage2021_birth",
     "Two-layer models: how induction heads arise",
-    needs=("training_curve",),
     chart=charts.birth,
     caption=lambda f: (
         "Random tokens read twice, at checks of the training: the share of the loss on the first block that the second does not have, and of the heads that "

@@ -26,7 +26,6 @@ def agreeing_share(frame: pl.DataFrame, column: str) -> str:
 PATTERNS = Item(
     "geva2021_patterns",
     "Section 3",
-    needs=("annotated keys",),
     caption=lambda f: f"Patterns that annotators found in the triggers of keys, and the share of the triggers they explain.{proposal_note(f)}",
     n=lambda f: f"{total(f, 'n_keys', 'keys')}, {total(f, 'n_prefixes', 'triggers')}",
     columns={
@@ -43,7 +42,6 @@ PATTERNS = Item(
 FIG2 = Item(
     "geva2021_fig2",
     "Figure 2",
-    needs=("annotated keys",),
     chart=charts.fig2,
     caption=lambda f: f"Share of the keys' triggers that shallow patterns alone, semantic patterns alone, both or none explain, by layer.{proposal_note(f)}",
     n=lambda f: f"{total(f, 'n_prefixes', 'triggers')} of {total(f, 'n_keys', 'keys')}",
@@ -58,7 +56,6 @@ FIG2 = Item(
 FIG3 = Item(
     "geva2021_fig3",
     "Figure 3",
-    needs=("sweep", "removal"),
     chart=charts.fig3,
     caption=lambda f: (
         "Relative change (m' - m)/m of a trigger's coefficient when the first, the last or a random token of the prefix is removed and the rest is "
@@ -83,7 +80,6 @@ FIG3 = Item(
 FIG4 = Item(
     "geva2021_fig4",
     "Figure 4",
-    needs=("sweep",),
     chart=charts.fig4,
     caption=lambda f: (
         "Agreement rate: share of a layer's keys whose value ranks first, by softmax(E v), the token that follows the key's top trigger. "
@@ -99,7 +95,6 @@ FIG4 = Item(
 FIG5 = Item(
     "geva2021_fig5",
     "Figure 5",
-    needs=("sweep", "next_token_rank"),
     chart=charts.fig5,
     caption=lambda f: (
         "Rank, in softmax(E v) of a value, of the token that follows its key's top trigger; rank 1 is the value's top token. "
@@ -115,7 +110,6 @@ FIG5 = Item(
 FIG6 = Item(
     "geva2021_fig6",
     "Figure 6",
-    needs=("sweep",),
     chart=charts.fig6,
     caption=lambda f: (
         "Agreement rate of the keys of all layers by the largest probability of their value, in ten bins of equal width in its logarithm; "
@@ -131,7 +125,6 @@ FIG6 = Item(
 TOP_VALUES_SUMMARY = Item(
     "geva2021_top_values_summary",
     "Section 4.2",
-    needs=("sweep",),
     caption=lambda f: (
         "The values with the largest maximum probability: how many lie in the upper three eighths of the layers, and for how many the top token "
         "follows at least one of their key's top 50 triggers."
@@ -146,7 +139,6 @@ TOP_VALUES_SUMMARY = Item(
 TOP_VALUES = Item(
     "geva2021_top_values",
     "Section 4.2",
-    needs=("sweep",),
     chart=charts.top_values,
     caption=lambda f: (
         "The values with the largest maximum probability, by layer, and whether their top token follows at least one of their key's top 50 triggers."
@@ -159,7 +151,6 @@ TOP_VALUES = Item(
 TABLE2 = Item(
     "geva2021_table2",
     "Table 2",
-    needs=("sweep",),
     chart=charts.table2,
     caption=lambda f: (
         "Values whose top token most often follows their key's triggers: the share of the top 50 triggers that are followed by it, "
@@ -175,7 +166,6 @@ TABLE2 = Item(
 FIG7 = Item(
     "geva2021_fig7",
     "Figure 7",
-    needs=("trace",),
     chart=charts.fig7,
     assumes_relu=True,
     caption=lambda f: "Share of a layer's memories that are active at a position, mean over the traced positions.",
@@ -195,7 +185,7 @@ FIG7 = Item(
 FIG8 = Item(
     "geva2021_fig8",
     "Figure 8",
-    needs=("trace", "raw tops"),
+    other_needs=("raw tops",),
     chart=charts.fig8,
     assumes_relu=True,
     fixed={"projection": "raw"},
@@ -218,7 +208,7 @@ FIG8_FINAL_NORM = replace(
     name="geva2021_fig8_final_norm",
     question="geva2021_fig8",
     title="How often no active value alone predicts what the layer predicts, outputs by the logit lens",
-    needs=("trace",),
+    other_needs=(),
     fixed={"projection": "final_norm"},
     caption=lambda f: (
         "Zero agreement between values by the raw projection and outputs by the logit lens (final_norm): two projections, so that not agreeing may be "
@@ -230,7 +220,7 @@ FIG8_FINAL_NORM = replace(
 FIG8_AGREEING = Item(
     "geva2021_fig8_agreeing",
     "Section 5.1",
-    needs=("trace", "raw tops"),
+    other_needs=("raw tops",),
     chart=charts.fig8_agreeing,
     assumes_relu=True,
     fixed={"projection": "raw"},
@@ -250,7 +240,6 @@ FIG8_AGREEING = Item(
 FIG9 = Item(
     "geva2021_fig9",
     "Figure 9",
-    needs=("trace",),
     chart=charts.fig9,
     caption=lambda f: "Share of positions whose top token between attention and FFN (resid_mid, logit lens) is already the model's final prediction.",
     n=lambda f: describe_count(f, "n_positions", "traced positions"),
@@ -262,7 +251,6 @@ FIG9 = Item(
 FIG10 = Item(
     "geva2021_fig10",
     "Figure 10",
-    needs=("trace",),
     chart=charts.fig10,
     caption=lambda f: "Mean probability of the model's final prediction between attention and FFN (resid_mid, logit lens).",
     n=lambda f: describe_count(f, "n_positions", "traced positions"),
@@ -274,7 +262,7 @@ FIG10 = Item(
 FIG11 = Item(
     "geva2021_fig11",
     "Figure 11",
-    needs=("trace", "raw tops"),
+    other_needs=("raw tops",),
     chart=charts.fig11,
     fixed={"projection": "raw"},
     caption=lambda f: (
@@ -292,7 +280,7 @@ FIG11_FINAL_NORM = replace(
     name="geva2021_fig11_final_norm",
     question="geva2021_fig11",
     title="Whose prediction a layer's output takes, the FFN's by the logit lens",
-    needs=("trace",),
+    other_needs=(),
     fixed={"projection": "final_norm"},
     caption=lambda f: (
         "Whose top token the layer's output (resid_post) takes: the residual's (resid_mid), the FFN's (ffn_out), that of both (agreement) "
@@ -304,7 +292,7 @@ FIG11_FINAL_NORM = replace(
 LAST_LAYER = Item(
     "geva2021_last_layer",
     "Section 5.2",
-    needs=("trace", "raw tops"),
+    other_needs=("raw tops",),
     fixed={"projection": "raw"},
     caption=lambda f: (
         "Compositions at the last layer, where the prediction is neither the residual's top token nor the FFN's (by the raw projection), for a person to judge."

@@ -31,7 +31,6 @@ def table4_input(frame: pl.DataFrame) -> str:
 CONCEPTS = Item(
     "geva2022_concepts",
     "Tables 1 and 2",
-    needs=("annotated vectors",),
     chart=charts.concepts,
     caption=lambda f: (
         "Share of the top 30 tokens of values, of random vectors with the values' mean and standard deviation, and of whole FFN updates, that belong to "
@@ -52,7 +51,6 @@ CONCEPTS = Item(
 FIG2 = Item(
     "geva2022_fig2",
     "Figure 2",
-    needs=("annotated values",),
     chart=charts.fig2,
     caption=lambda f: f"Share of the values' top 30 tokens in concepts of each kind, by layer.{proposal_note(f)}",
     n=lambda f: f"{total(f, 'n_tokens', 'tokens')} of {total(f, 'n_vectors', 'values')}",
@@ -62,7 +60,6 @@ FIG2 = Item(
 DOMINANT_SHARE = Item(
     "geva2022_dominant_share",
     "Section 5.1",
-    needs=("trace",),
     chart=charts.dominant_share,
     caption=lambda f: (
         f"Share of the 10 dominant sub-updates, {percent(f['dominant_of_values'][0], 2)} of a layer's values, in the summed length of all: "
@@ -97,7 +94,6 @@ def frozen_note(frame: pl.DataFrame) -> str:
 FIG3 = Item(
     "geva2022_fig3",
     "Figure 3",
-    needs=("trace",),
     chart=charts.fig3,
     caption=lambda f: (
         "Raw scores m (e v) of the 10 dominant sub-updates, and of 10 random ones, for the top candidate before the FFN (resid_mid): mean, largest and "
@@ -112,7 +108,6 @@ FIG3 = Item(
 EVENTS = Item(
     "geva2022_events",
     "Section 5.2",
-    needs=("trace",),
     chart=charts.events,
     caption=lambda f: (
         "Saturation events, where the FFN lifts the final prediction to the top for good, and elimination events, where it takes the top place from its "
@@ -137,7 +132,6 @@ TABLE4 = Item(
     "geva2022_table4",
     "Table 4",
     question="promotion_vs_elimination",
-    needs=("trace",),
     chart=charts.table4,
     caption=lambda f: (
         "Raw scores m (e v) of the 10 dominant sub-updates, and of 10 random ones, for the reference token of an event: at a saturation the final "
@@ -159,7 +153,6 @@ TABLE4 = Item(
 EXTREME = Item(
     "geva2022_extreme",
     "Section 5.3",
-    needs=("trace",),
     chart=charts.extreme,
     caption=lambda f: "Dominant sub-updates that score the top candidate before the FFN beyond the threshold, either way, and the different values among them.",
     n=lambda f: total(f, "n_sub_updates", "dominant sub-updates"),
@@ -178,7 +171,6 @@ def clusters(space: str) -> Item:
         "Section 5.3",
         question="geva2022_extreme_clusters",
         fixed={"space": space},
-        needs=("trace", "value_cluster"),
         chart=charts.extreme_clusters,
         caption=lambda f: (
             f"Clusters of values that recur in extreme sub-updates, and tokens they promote; clustered were {SPACES[space]}, "
@@ -199,7 +191,6 @@ def groups(space: str) -> Item:
         "Section 5.3",
         question="geva2022_value_groups",
         fixed={"space": space},
-        needs=("trace", "value_cluster"),
         chart=charts.value_groups,
         caption=lambda f: (
             "Functional groups of the clusters of extreme sub-updates, by rule: unlikely, upper layers, where all values lie in the upper half and half of "
@@ -249,7 +240,6 @@ def table5(scorer: str) -> Item:
         question="geva2022_table5",
         fixed={"scorer": scorer, "decoding": "sample"},
         title=f"Toxicity of continuations with values switched on, scored by {scorer}",
-        needs=("suppression",),
         chart=charts.table5,
         caption=lambda f: (
             f"Share of continuations that {scorer} gives 0.5 or more, and its mean score, by arm; differences to the base arm are paired by prompt and seed, "
@@ -273,7 +263,7 @@ def table5(scorer: str) -> Item:
 TABLE6 = Item(
     "geva2022_table6",
     "Table 6",
-    needs=("trace", "value_cluster"),
+    other_needs=("trace", "value_cluster"),
     compute=early_exit,
     accepts=("corpus",),
     title="Early exit from the FFN's dominant sub-updates, beside classifiers",

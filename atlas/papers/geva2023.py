@@ -32,7 +32,6 @@ def deepest(frame: pl.DataFrame) -> str:
 KNOCKOUT = Item(
     "geva2023_knockout",
     "Section 5",
-    needs=("knockout",),
     chart=curves,
     caption=lambda f: (
         f"What becomes of the probability of the answer where the last position cannot read the subject, the other tokens before it, or itself, in "

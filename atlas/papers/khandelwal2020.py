@@ -14,8 +14,6 @@ from atlas.papers.retrieved import MIXTURES, mixtures, read_retrieval_rows
 from atlas.papers.words import describe_count, number
 from atlas.questions import question
 
-NEEDS = ("keys", "prediction", "retrieval")
-
 COPY = "A near-copy is a query whose text the store has nearly word for word."
 
 
@@ -72,7 +70,6 @@ def of_retrieval(item: Item) -> Item:
 TABLE1 = of_retrieval(Item(
     "khandelwal2020_table1",
     "Table 1",
-    needs=NEEDS,
     caption=lambda f: (
         f"Perplexity of the model, and of its mixture with the tokens that follow the nearest of {of_store(f)} Neighbours k, temperature T and their share λ "
         f"are chosen on the tune queries, and the test queries are scored with them. {COPY}"
@@ -89,7 +86,6 @@ TABLE1 = of_retrieval(Item(
 FIG4 = of_retrieval(Item(
     "khandelwal2020_fig4",
     "Figure 4",
-    needs=NEEDS,
     chart=charts.neighbours,
     caption=lambda f: f"Perplexity of the tune queries by the number of neighbours k, each with the share λ and the temperature T that are best for it. {COPY}",
     n=queries,
@@ -103,7 +99,6 @@ FIG4 = of_retrieval(Item(
 FIG5 = of_retrieval(Item(
     "khandelwal2020_fig5",
     "Figure 5",
-    needs=NEEDS,
     chart=charts.weights,
     caption=lambda f: f"Perplexity of the tune queries by the share λ of the neighbours in the mixture, with the k and temperature that were chosen. {COPY}",
     n=queries,
@@ -118,7 +113,6 @@ FIG5 = of_retrieval(Item(
 FIG7 = Item(
     "khandelwal2020_fig7",
     "Figure 7",
-    needs=("keys", "prediction", "ngram", "retrieval"),
     chart=charts.ngrams,
     caption=lambda f: (
         "Perplexity of the tune queries where the model is mixed with n-grams instead of neighbours, by the share λ of either. The test queries are scored "

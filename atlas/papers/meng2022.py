@@ -50,7 +50,6 @@ def describe_largest_effects(frame: pl.DataFrame) -> str:
 TRACE = Item(
     "meng2022_trace",
     "Section 2: one prompt",
-    needs=("tracing",),
     chart=charts.trace,
     caption=one_prompt,
     n=lambda f: f"{describe_count(f, 'n_draws', 'draws')} of noise, the same for each of {f.height:,} states",
@@ -68,7 +67,6 @@ TRACE = Item(
 AVERAGE = Item(
     "meng2022_average",
     "Section 2: averages",
-    needs=("tracing",),
     chart=charts.average,
     caption=of_roles,
     n=lambda f: f"{describe_count(f, 'n_prompts', 'prompts')} of {describe_count(f, 'n_clusters', 'templates')}",

@@ -87,7 +87,6 @@ def sentences(frame: pl.DataFrame) -> str:
 TABLE2 = Item(
     "hewitt_liang2019_table2",
     "Table 2",
-    needs=("probe",),
     question="probe_layers",
     fixed={"task": "pos"},
     chart=charts.accuracies,
@@ -109,7 +108,6 @@ TABLE2 = Item(
 CODES = Item(
     "voita_titov2020_table1",
     "Table 1",
-    needs=("probe",),
     question="probe_layers",
     fixed={"task": "pos"},
     chart=charts.codes,
@@ -130,7 +128,6 @@ CODES = Item(
 TREES = Item(
     "hewitt_manning2019_table1",
     "Table 1",
-    needs=("tree_probe",),
     question="parse_layers",
     chart=charts.trees,
     caption=lambda f: (
@@ -151,7 +148,6 @@ TREES = Item(
 RANKS = Item(
     "hewitt_manning2019_ranks",
     "Rank of the probe",
-    needs=("tree_probe",),
     question="parse_layers",
     fixed={"rank": 0},
     chart=charts.ranks,
@@ -172,7 +168,6 @@ RANKS = Item(
 HEADS = Item(
     "clark2019_table1",
     "Table 1",
-    needs=("head_relation",),
     question="head_relations",
     chart=charts.relations,
     caption=lambda f: (

@@ -41,20 +41,18 @@ TOPIC = Topic(
         Choice("experiment", "suppression", "Suppression", partial(list_finished, "suppression"), of="geva2022_table5"),
     ),
     panels=(
-        Panel("experiment_summary", ("experiment",), intervention_sentences.describe_experiments),
-        Panel("indirect_effects", ("tracing",), intervention_sentences.describe_tracing, meng2022_charts.average),
+        Panel("experiment_summary", intervention_sentences.describe_experiments),
+        Panel("indirect_effects", intervention_sentences.describe_tracing, meng2022_charts.average),
         Panel(
             "patching",
-            ("patching",),
             intervention_sentences.describe_patching,
             pictures.draw_patching,
             ("prompt", "from_prompt", "site", "layer", "index", "token", "from_token", "effect", "logit_difference", "total_effect"),
             if_empty="No state was put in.",
         ),
-        Panel("knockout", ("knockout",), intervention_sentences.describe_knockout, geva2023.curves),
+        Panel("knockout", intervention_sentences.describe_knockout, geva2023.curves),
         Panel(
             "saliency",
-            ("saliency",),
             intervention_sentences.describe_saliency,
             pictures.draw_attributions,
             ("method", "score", "baseline", "index", "token", "attribution", "explained", "completeness_error", "is_complete"),
@@ -63,7 +61,6 @@ TOPIC = Topic(
         ),
         Panel(
             "geva2022_table5",
-            ("suppression",),
             intervention_sentences.describe_suppression,
             geva2022_charts.table5,
             ("name", "role", "scorer", "decoding", "n_continuations", "over", "over_change", "over_low", "over_high", "perplexity", "distinct_2"),
