@@ -5,7 +5,7 @@ from functools import partial
 import polars as pl
 import streamlit as st
 
-from atlas.papers import geva2022_charts, geva2023, meng2022_charts
+from atlas.papers import geva2022, geva2023, meng2022
 from ui import data
 from ui.evidence import intervention_sentences, pictures
 from ui.evidence.topic import Choice, Panel, Topic
@@ -42,7 +42,7 @@ TOPIC = Topic(
     ),
     panels=(
         Panel("experiment_summary", intervention_sentences.describe_experiments),
-        Panel("indirect_effects", intervention_sentences.describe_tracing, meng2022_charts.average),
+        Panel("indirect_effects", intervention_sentences.describe_tracing, meng2022.AVERAGE.chart),
         Panel(
             "patching",
             intervention_sentences.describe_patching,
@@ -50,7 +50,7 @@ TOPIC = Topic(
             ("prompt", "from_prompt", "site", "layer", "index", "token", "from_token", "effect", "logit_difference", "total_effect"),
             if_empty="No state was put in.",
         ),
-        Panel("knockout", intervention_sentences.describe_knockout, geva2023.curves),
+        Panel("knockout", intervention_sentences.describe_knockout, geva2023.KNOCKOUT.chart),
         Panel(
             "saliency",
             intervention_sentences.describe_saliency,
@@ -62,7 +62,7 @@ TOPIC = Topic(
         Panel(
             "geva2022_table5",
             intervention_sentences.describe_suppression,
-            geva2022_charts.table5,
+            geva2022.draw_table5,
             ("name", "role", "scorer", "decoding", "n_continuations", "over", "over_change", "over_low", "over_high", "perplexity", "distinct_2"),
         ),
     ),

@@ -1,6 +1,6 @@
 """Topics of the Evidence room, in the order in which they are offered: name in the address → topic. To add a panel, add a record here."""
 
-from atlas.papers import geva2022_charts, probed_charts
+from atlas.papers import geva2022, probe_papers
 from schema.terms import BEHAVIOURS, PROBE_TASKS
 from ui import data
 from ui.evidence import experiments, measurement_sentences, pictures, sentences
@@ -40,11 +40,11 @@ PROMOTION = Topic(
         Panel(
             "promotion_vs_elimination",
             sentences.describe_table4,
-            geva2022_charts.table4,
+            geva2022.TABLE4.chart,
             ("event", "selection", "n_events", "n_input_token", "max_score", "mean_score", "min_score"),
         ),
-        Panel("geva2022_fig3", sentences.describe_fig3, geva2022_charts.fig3, rows=0),
-        Panel("geva2022_events", sentences.describe_events, geva2022_charts.events, rows=0),
+        Panel("geva2022_fig3", sentences.describe_fig3, geva2022.FIG3.chart, rows=0),
+        Panel("geva2022_events", sentences.describe_events, geva2022.EVENTS.chart, rows=0),
         Panel(
             "elimination_events",
             sentences.describe_eliminations,
@@ -150,7 +150,7 @@ PROBES = Topic(
         Panel(
             "probe_layers",
             measurement_sentences.describe_probes,
-            probed_charts.accuracies,
+            probe_papers.TABLE2.chart,
             (
                 "layer",
                 "site",
@@ -179,7 +179,7 @@ PROBES = Topic(
         Panel(
             "parse_layers",
             measurement_sentences.describe_trees,
-            probed_charts.trees,
+            probe_papers.TREES.chart,
             (
                 "layer",
                 "site",
