@@ -17,6 +17,12 @@ from schema.table_facts import facts
 NAMES = {"BASE_TABLE": ("table_name", "schema_name", "catalog_name"), "FUNCTION": ("function_name", "schema", "catalog")}
 """Kind of node in DuckDB's parse → keys of its name, of its schema and of its database; a single word before a name is parsed as a schema."""
 
+NAMED = r"(?:FROM|JOIN) (?:(\w+)\.)?(\w+)"
+"""Pattern of a relation in SQL of this project: its database, if that is named, and its name."""
+
+REQUIRED = rf"(?<!LEFT )(?<!FULL ){NAMED}"
+"""Pattern of a relation without which a statement has no rows, where its CTEs are not joined by LEFT or FULL JOIN."""
+
 
 @cache
 def definitions() -> dict[str, str]:
@@ -24,9 +30,9 @@ def definitions() -> dict[str, str]:
     return {**view_files(), **{name: q.sql for name, q in questions().items()}}
 
 
-def relations(sql: str) -> set[str]:
-    """Find the tables, views and questions that SQL of this project names, directly or through other views and questions."""
-    return with_theirs(relation_names(sql))
+def relations(sql: str, pattern: str = NAMED) -> set[str]:
+    """Find the tables, views and questions that SQL of this project names, directly or through other views and questions. pattern: NAMED or REQUIRED."""
+    return with_theirs(relation_names(sql, pattern), pattern)
 
 
 def relations_of_statement(con: duckdb.DuckDBPyConnection, sql: str) -> set[str] | None:
@@ -38,17 +44,17 @@ def relations_of_statement(con: duckdb.DuckDBPyConnection, sql: str) -> set[str]
     return None if parsed["error"] else with_theirs(set(names(parsed["statements"])))
 
 
-def with_theirs(named: set[str]) -> set[str]:
+def with_theirs(named: set[str], pattern: str = NAMED) -> set[str]:
     """Add, recursively, the relations that the SQL of named views and questions names."""
     found, new = set(), set(named)
     while new:
         found |= new
-        new = {inner for name in new if name in definitions() for inner in relation_names(definitions()[name])} - found
+        new = {inner for name in new if name in definitions() for inner in relation_names(definitions()[name], pattern)} - found
     return found
 
 
-def relation_names(sql: str) -> set[str]:
-    return {in_database(database, name) for database, name in re.findall(r"(?:FROM|JOIN) (?:(\w+)\.)?(\w+)", sql)}
+def relation_names(sql: str, pattern: str) -> set[str]:
+    return {in_database(database, name) for database, name in re.findall(pattern, sql)}
 
 
 def in_database(database: str, name: str) -> str:

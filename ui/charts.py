@@ -3,7 +3,7 @@
 import altair as alt
 import polars as pl
 
-from atlas.papers.charts import OKABE_ITO
+from atlas.charts import OKABE_ITO
 
 AnyChart = alt.Chart | alt.LayerChart | alt.FacetChart | alt.ConcatChart
 

@@ -55,12 +55,13 @@ def command(
     """
     with open_atlas(path or db) as a:
         from atlas.export.figures import need_renderer
+
+        need_renderer()  # papers cannot be imported without
         from atlas.export.terminal import terminal_table
         from atlas.papers.catalogue import PAPERS as CATALOGUE
         from atlas.papers.write import summary, write_paper
         from atlas.ranges import check_corpus
 
-        need_renderer()
         if corpus is not None:
             check_corpus(a.con, corpus)
         chosen = CATALOGUE[paper]

@@ -78,7 +78,7 @@ def stop_at_key(a: "Atlas", key: dict) -> Iterator[str]:
 
 def events(a: "Atlas") -> Iterator[str]:
     from atlas.export.terminal import terminal_table
-    from atlas.papers.geva2022 import table4_input
+    from atlas.papers.words import describe_table4_input
 
     traced = [corpus["corpus_id"] for corpus in a.corpus_summary().iter_rows(named=True) if corpus["n_traced"]]
     if not traced:
@@ -92,6 +92,6 @@ def events(a: "Atlas") -> Iterator[str]:
     yield click.style("Do FFN updates promote, or eliminate? Scores of single sub-updates at both events (Geva et al. 2022, table 4)", bold=True)
     yield f"  FROM promotion_vs_elimination({'' if corpus is None else f'corpus := {corpus}'})"
     yield from (f"  {line}" for line in terminal_table(scores).splitlines())
-    if said := table4_input(scores):
+    if said := describe_table4_input(scores):
         yield f" {said}"
     yield "  scores are raw, m·(e·v), as in the paper; frozen scores are what the sub-updates add to the token's logit after the final norm"

@@ -1,9 +1,10 @@
 """The items of Elhage et al. 2021, in the paper's order."""
 
+import altair as alt
 import polars as pl
 
+from atlas import charts
 from atlas.address import Head
-from atlas.papers import elhage2021_charts as charts
 from atlas.papers.items import Item, Paper
 from atlas.papers.words import describe_count, number, percent
 
@@ -19,6 +20,11 @@ LEARNED, UNLEARNED = 0.5, 0.2
 HEADS_BORN = {"induction": "induction", "previous": "previous token"}
 """Column of elhage2021_birth → the behaviour that it measures."""
 
+EMBEDDINGS = {"uncentred": "uncentred", "token": "centred", "effective": "centred, as layers find them"}
+"""Kind of token embedding in a row of elhage2021_copying → its name in a legend."""
+
+KINDS = {"k": "keys", "q": "queries", "v": "values"}
+
 INDUCES = 0.3
 """Mean weight above which a head is counted as an induction head."""
 
@@ -26,7 +32,7 @@ INDUCES = 0.3
 def copying_heads(frame: pl.DataFrame) -> str:
     """Count the heads with a ratio of one half or more: 'of 270: 124 (uncentred), …'."""
     found = []
-    for embedding, name in charts.EMBEDDINGS.items():
+    for embedding, name in EMBEDDINGS.items():
         rows = frame.filter(embedding=embedding)
         found.append(f"{rows.filter(pl.col('lower_edge') >= COPIES - 1e-9)['n_heads'].sum()} ({name})")
     return f"of {n_heads(frame)}: {', '.join(found)} have a ratio of {COPIES} or more"
@@ -101,11 +107,88 @@ def birth(frame: pl.DataFrame) -> str:
     )
 
 
+def draw_bigram(frame: pl.DataFrame) -> alt.Chart:
+    """Draw both KL divergences over growing numbers of commonest tokens of the first corpus."""
+    names = {"kl_direct": "direct path", "kl_unigram": "unigram"}
+    first = frame.filter(corpus_id=frame["corpus_id"].min()).rename(names).with_columns(tokens=pl.format("{}", "n_tokens"))
+    long = first.unpivot(index="tokens", on=list(names.values()), variable_name="path", value_name="nats")
+    return charts.bars(long, x="tokens", y="nats", y_title="KL divergence (nats)", series="path", order=list(names.values()))
+
+
+def draw_copying_histogram(frame: pl.DataFrame) -> alt.LayerChart:
+    """Draw the histogram of copying ratios as steps, for each embedding."""
+    names = list(EMBEDDINGS.values())
+    last = frame.filter(pl.col("bin") == 20).with_columns(lower_edge=pl.lit(1.0))
+    shown = pl.concat([frame.with_columns(pl.col("lower_edge").cast(pl.Float64)), last], how="vertical_relaxed").with_columns(
+        embedding=pl.col("embedding").replace_strict(EMBEDDINGS)
+    )
+    steps = alt.Chart(shown).encode(
+        x=alt.X("lower_edge:Q", title="Sum of eigenvalues / sum of moduli", scale=alt.Scale(domain=[-1, 1]), axis=alt.Axis(tickCount=5)),
+        y=charts.y_axis("n_heads", "Heads", "d"),
+        color=alt.Color("embedding:N", scale=alt.Scale(domain=names, range=charts.OKABE_ITO[:3]), legend=charts.legend(names, charts.COLUMN)),
+    )
+    # a mark for each dash, as in charts.lines
+    drawn = [
+        steps.transform_filter(alt.FieldEqualPredicate(field="embedding", equal=name)).mark_line(interpolate="step-after", strokeWidth=1.2, strokeDash=dash)
+        for name, dash in zip(names, charts.DASHES, strict=False)
+    ]
+    return charts.apply_print_theme(alt.layer(*drawn), width=charts.COLUMN, height=charts.HEIGHT)
+
+
+def draw_composition(frame: pl.DataFrame) -> alt.LayerChart:
+    """Draw the largest score above chance with which a head of each layer reads an earlier one."""
+    largest = frame.group_by("kind", "layer").agg(pl.col("max_excess").max()).sort("kind", "layer")
+    return charts.lines(largest, y="max_excess", y_title="Largest score above chance", series="kind", order=KINDS)
+
+
+def draw_terms(frame: pl.DataFrame) -> alt.Chart:
+    """Draw by how much each kind of path lowers the loss on the first corpus."""
+    shown = frame.filter(pl.col("corpus_id") == frame["corpus_id"].min(), pl.col("most_heads").is_not_null())
+    return charts.ranked_bars(shown, y="part", x="fall", x_title="Loss lower by (nats)", format="~f")
+
+
+def draw_birth(frame: pl.DataFrame) -> alt.LayerChart:
+    """Draw the share of the loss saved, and the weights of the induction head and the previous-token head, over the steps of training."""
+    names = {"saved": "loss saved", "induction": "induction", "previous": "previous token"}
+    long = frame.select("step", *names).rename(names).unpivot(index="step", variable_name="series", value_name="share")
+    order = list(names.values())
+    base = alt.Chart(long).encode(
+        x=alt.X("step:Q", title="Training step", axis=alt.Axis(format="~s", tickCount=5, grid=False)),
+        y=charts.y_axis("share", "Share of loss, of weight", "~%"),
+        color=alt.Color("series:N", scale=alt.Scale(domain=order, range=charts.OKABE_ITO[:3]), legend=charts.legend(order, charts.COLUMN)),
+    )
+    # a mark for each dash, as in charts.lines
+    drawn = [
+        base.transform_filter(alt.FieldEqualPredicate(field="series", equal=name)).mark_line(strokeWidth=1.2, strokeDash=dash)
+        for name, dash in zip(order, charts.DASHES, strict=False)
+    ]
+    return charts.apply_print_theme(alt.layer(*drawn), width=charts.COLUMN, height=charts.HEIGHT)
+
+
+def draw_induction(frame: pl.DataFrame) -> alt.Chart:
+    """Draw each head by the copying of its OV circuit and the matching of its QK circuit, coloured by its induction on random tokens."""
+    ends = alt.Scale(domain=[-1, 1])
+    drawn = (
+        # the strongest on top of the others
+        alt.Chart(frame.drop_nulls("matching").sort("induction"))
+        .mark_point(filled=True, opacity=1, stroke="#333333", strokeWidth=0.3, size=24)
+        .encode(
+            x=alt.X("copying_effective:Q", title="OV circuit: copying", scale=ends, axis=alt.Axis(tickCount=5)),
+            y=alt.Y("matching:Q", title="QK circuit through the earlier head: matching", scale=ends, axis=alt.Axis(tickCount=5)),
+            color=alt.Color(
+                "induction:Q",
+                scale=alt.Scale(scheme="viridis", domain=[0, 1], reverse=True),
+                legend=alt.Legend(title="Induction on random tokens that repeat", gradientLength=100, format="~%"),
+            ),
+        )
+    )
+    return charts.apply_print_theme(drawn, width=charts.COLUMN, height=charts.COLUMN)
+
+
 BIGRAM = Item(
     "elhage2021_bigram",
     "Zero-layer models",
-    needs=("direct_path",),
-    chart=charts.bigram,
+    chart=draw_bigram,
     caption=lambda f: (
         "How far the direct path, from embedding to output head past all blocks, is from what follows the commonest tokens of a corpus: KL divergence, "
         "beside that of the frequencies of tokens, which knows nothing of the token before."
@@ -122,7 +205,6 @@ BIGRAM = Item(
 SKIP_TRIGRAMS = Item(
     "elhage2021_skip_trigrams",
     "One-layer models: skip-trigrams",
-    needs=("skip_trigram",),
     caption=lambda f: (
         "Of every head the triples source … destination → out that it weighs most, one a source, of tokens that follow each other in the text: "
         "how much the destination looks for the source, times what the source adds to the logit of out; with how often the text has them."
@@ -139,8 +221,7 @@ SKIP_TRIGRAMS = Item(
 COPYING = Item(
     "elhage2021_copying",
     "One-layer models: copying",
-    needs=("circuit",),
-    chart=charts.copying_histogram,
+    chart=draw_copying_histogram,
     caption=lambda f: (
         "Eigenvalues of every head's OV circuit, from the tokens that it reads to the logits that it writes: their sum over the sum of their moduli. "
         "1: the head raises what it looks at. Uncentred is the paper's own; centred leaves out what does not depend on the token; the third takes tokens as "
@@ -155,8 +236,7 @@ COPYING = Item(
 COMPOSITION = Item(
     "elhage2021_composition",
     "Two-layer models: composition",
-    needs=("circuit",),
-    chart=charts.composition,
+    chart=draw_composition,
     caption=lambda f: (
         "How much heads read earlier heads by their keys, queries and values: Frobenius norm of the product over the product of norms, less what random "
         "matrices give, as the erratum of 2023 corrects it; the largest into each layer."
@@ -173,8 +253,7 @@ COMPOSITION = Item(
 INDUCTION = Item(
     "elhage2021_induction",
     "Two-layer models: induction heads",
-    needs=("circuit", "head_probe"),
-    chart=charts.induction,
+    chart=draw_induction,
     caption=lambda f: (
         "Every head that reads an earlier one by its keys clearly above chance: whether its OV circuit copies, whether its QK circuit through that head "
         "looks for the present token, and the weight that it puts, on random tokens read twice, on what followed the token's earlier copies."
@@ -192,8 +271,7 @@ INDUCTION = Item(
 TERMS = Item(
     "elhage2021_terms",
     "Two-layer models: term importance",
-    needs=("term_loss",),
-    chart=charts.terms,
+    chart=draw_terms,
     caption=lambda f: (
         "By how much paths from token to logits lower the loss: the direct path, past all heads, below that of equal odds for all tokens; single heads, all "
         "and of one layer alone, below the direct path; virtual heads, which read what others wrote, below paths through one head less. Attention patterns "
@@ -208,8 +286,7 @@ TERMS = Item(
 BIRTH = Item(
     "elhage2021_birth",
     "Two-layer models: how induction heads arise",
-    needs=("training_curve",),
-    chart=charts.birth,
+    chart=draw_birth,
     caption=lambda f: (
         "Random tokens read twice, at checks of the training: the share of the loss on the first block that the second does not have, and of the heads that "
         "have most of it the weight on the token after the present one's first copy (induction) and on the token before."

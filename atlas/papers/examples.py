@@ -36,7 +36,6 @@ def examples(a: "Atlas", *, corpus: int | None) -> pl.DataFrame:
 EXAMPLES = Item(
     "geva2021_table1",
     "Table 1",
-    needs=("sweep",),
     title="Example keys and the texts that trigger them most",
     compute=examples,
     accepts=("corpus",),

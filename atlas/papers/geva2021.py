@@ -1,12 +1,16 @@
 """The items of Geva et al. 2021, in the paper's order."""
 
 from dataclasses import replace
+from functools import partial
 
+import altair as alt
 import polars as pl
 
-from atlas.papers import geva2021_charts as charts
+from atlas import charts
+from atlas.address import Neuron
 from atlas.papers.examples import EXAMPLES
 from atlas.papers.items import Item, Paper
+from atlas.papers.labels import label
 from atlas.papers.words import at_layer, describe_count, ends, number, percent, proposal_note, total
 
 KEYS_LEFT_OUT = "keys whose top trigger ends its document, and keys that no text switches on (largest coefficient not above 0)"
@@ -23,10 +27,43 @@ def agreeing_share(frame: pl.DataFrame, column: str) -> str:
     return percent(frame.filter(pl.col("site") == "ffn_out")[column].item(), 0)
 
 
+def draw_fig6(frame: pl.DataFrame) -> alt.LayerChart:
+    """Draw agreement by bin of max p, each point at its bin's middle and with its number of keys."""
+    shown = frame.filter(pl.col("n_keys") > 0).with_columns(middle=(pl.col("lower_edge") * pl.col("upper_edge")).sqrt())
+    edges = (frame["lower_edge"].min(), frame["upper_edge"].max())
+    names = {"x_title": "Maximum probability of the value", "y_title": "Agreement rate"}
+    return charts.counted_points(shown, x="middle", x_domain=edges, y="agreement_rate", n="n_keys", **names)  # type: ignore[arg-type]
+
+
+def draw_top_values(frame: pl.DataFrame) -> alt.Chart:
+    """Draw the number of values with the largest maximum probability in each layer, by whether their top token follows a trigger."""
+    counted = frame.group_by("layer").agg(followed=(pl.col("n_followed") > 0).sum(), never=(pl.col("n_followed") == 0).sum())
+    parts = {"followed": "token follows a trigger", "never": "follows none"}
+    return charts.stacked_bars(charts.every_layer(counted), parts=parts, y_title="Values", colors=[charts.VIRIDIS[1], charts.VIRIDIS[3]])
+
+
+def draw_table2(frame: pl.DataFrame) -> alt.Chart:
+    """Draw the precision of the best values, each under its address and token."""
+    names = [f"{Neuron(layer, neuron)} {label(token)}" for layer, neuron, token in frame.select("layer", "neuron", "token").iter_rows()]
+    return charts.ranked_bars(frame.with_columns(value=pl.Series(names)), y="value", x="precision_at_50", x_title="Precision@50", format="%")
+
+
+def draw_fig8_agreeing(frame: pl.DataFrame) -> alt.Chart:
+    """Draw the shares of stop words and short prefixes, among agreeing and all cases."""
+    kinds = {"stop_word_share": "stop word", "short_share": "short prefix"}
+    cases = {"agreeing_": "agreeing cases", "": "all cases"}
+    rows = [
+        {"group": f"{kinds[kind]}|{row['site']}", "cases": cases[which], "share": row[which + kind]}
+        for row in frame.iter_rows(named=True)
+        for kind in kinds
+        for which in cases
+    ]
+    return charts.bars(pl.DataFrame(rows), x="group", y="share", y_title="Share of cases", series="cases", order=list(cases.values()), format="~%")
+
+
 PATTERNS = Item(
     "geva2021_patterns",
     "Section 3",
-    needs=("annotated keys",),
     caption=lambda f: f"Patterns that annotators found in the triggers of keys, and the share of the triggers they explain.{proposal_note(f)}",
     n=lambda f: f"{total(f, 'n_keys', 'keys')}, {total(f, 'n_prefixes', 'triggers')}",
     columns={
@@ -43,8 +80,10 @@ PATTERNS = Item(
 FIG2 = Item(
     "geva2021_fig2",
     "Figure 2",
-    needs=("annotated keys",),
-    chart=charts.fig2,
+    chart=partial(
+        charts.stacked_bars, parts={"shallow": "shallow", "shallow_and_semantic": "both", "semantic": "semantic", "uncovered": "uncovered"},
+        y_title="Triggers", is_share=True, colors=[*charts.VIRIDIS[:3], "#F2F2F2"],
+    ),
     caption=lambda f: f"Share of the keys' triggers that shallow patterns alone, semantic patterns alone, both or none explain, by layer.{proposal_note(f)}",
     n=lambda f: f"{total(f, 'n_prefixes', 'triggers')} of {total(f, 'n_keys', 'keys')}",
     columns={
@@ -58,8 +97,14 @@ FIG2 = Item(
 FIG3 = Item(
     "geva2021_fig3",
     "Figure 3",
-    needs=("sweep", "removal"),
-    chart=charts.fig3,
+    chart=partial(
+        charts.lines,
+        y="mean_change",
+        y_title="Mean change of coefficient",
+        series="removed",
+        order={which: f"{which} token" for which in ("first", "last", "random")},
+        format="%",
+    ),
     caption=lambda f: (
         "Relative change (m' - m)/m of a trigger's coefficient when the first, the last or a random token of the prefix is removed and the rest is "
         "read again; mean over the triggers of the sampled keys of each layer. At the floor: over those whose coefficient is at least a tenth of the key's top "
@@ -83,8 +128,8 @@ FIG3 = Item(
 FIG4 = Item(
     "geva2021_fig4",
     "Figure 4",
-    needs=("sweep",),
-    chart=charts.fig4,
+    # chance is too small to show
+    chart=partial(charts.lines, y="agreement_rate", y_title="Agreement rate", format="~%"),
     caption=lambda f: (
         "Agreement rate: share of a layer's keys whose value ranks first, by softmax(E v), the token that follows the key's top trigger. "
         f"Chance is {percent(f['chance'][0], 4)}."
@@ -99,8 +144,16 @@ FIG4 = Item(
 FIG5 = Item(
     "geva2021_fig5",
     "Figure 5",
-    needs=("sweep", "next_token_rank"),
-    chart=charts.fig5,
+    chart=partial(
+        charts.boxes,
+        low="lower_whisker",
+        q1="q1",
+        median="median",
+        q3="q3",
+        high="upper_whisker",
+        y_title="Rank of the next token (log scale)",
+        kind="log",
+    ),
     caption=lambda f: (
         "Rank, in softmax(E v) of a value, of the token that follows its key's top trigger; rank 1 is the value's top token. "
         "Box: quartiles and median; whiskers: the furthest ranks within 1.5 interquartile ranges."
@@ -115,8 +168,7 @@ FIG5 = Item(
 FIG6 = Item(
     "geva2021_fig6",
     "Figure 6",
-    needs=("sweep",),
-    chart=charts.fig6,
+    chart=draw_fig6,
     caption=lambda f: (
         "Agreement rate of the keys of all layers by the largest probability of their value, in ten bins of equal width in its logarithm; "
         "the numbers are the keys in each bin."
@@ -131,7 +183,6 @@ FIG6 = Item(
 TOP_VALUES_SUMMARY = Item(
     "geva2021_top_values_summary",
     "Section 4.2",
-    needs=("sweep",),
     caption=lambda f: (
         "The values with the largest maximum probability: how many lie in the upper three eighths of the layers, and for how many the top token "
         "follows at least one of their key's top 50 triggers."
@@ -146,8 +197,7 @@ TOP_VALUES_SUMMARY = Item(
 TOP_VALUES = Item(
     "geva2021_top_values",
     "Section 4.2",
-    needs=("sweep",),
-    chart=charts.top_values,
+    chart=draw_top_values,
     caption=lambda f: (
         "The values with the largest maximum probability, by layer, and whether their top token follows at least one of their key's top 50 triggers."
     ),
@@ -159,8 +209,7 @@ TOP_VALUES = Item(
 TABLE2 = Item(
     "geva2021_table2",
     "Table 2",
-    needs=("sweep",),
-    chart=charts.table2,
+    chart=draw_table2,
     caption=lambda f: (
         "Values whose top token most often follows their key's triggers: the share of the top 50 triggers that are followed by it, "
         "and the strongest trigger that is, its end."
@@ -175,8 +224,7 @@ TABLE2 = Item(
 FIG7 = Item(
     "geva2021_fig7",
     "Figure 7",
-    needs=("trace",),
-    chart=charts.fig7,
+    chart=partial(charts.lines, y="active_share", y_title="Active memories", format="~%"),
     assumes_relu=True,
     caption=lambda f: "Share of a layer's memories that are active at a position, mean over the traced positions.",
     n=lambda f: describe_count(f, "n_positions", "traced positions"),
@@ -195,8 +243,11 @@ FIG7 = Item(
 FIG8 = Item(
     "geva2021_fig8",
     "Figure 8",
-    needs=("trace", "raw tops"),
-    chart=charts.fig8,
+    other_needs=("raw tops",),
+    chart=partial(
+        charts.column_lines, columns={"zero_agreement": "with the FFN’s output", "zero_agreement_block": "with the block’s output"},
+        y_title="Positions without agreement", format="~%",
+    ),
     assumes_relu=True,
     fixed={"projection": "raw"},
     caption=lambda f: (
@@ -218,7 +269,7 @@ FIG8_FINAL_NORM = replace(
     name="geva2021_fig8_final_norm",
     question="geva2021_fig8",
     title="How often no active value alone predicts what the layer predicts, outputs by the logit lens",
-    needs=("trace",),
+    other_needs=(),
     fixed={"projection": "final_norm"},
     caption=lambda f: (
         "Zero agreement between values by the raw projection and outputs by the logit lens (final_norm): two projections, so that not agreeing may be "
@@ -230,8 +281,8 @@ FIG8_FINAL_NORM = replace(
 FIG8_AGREEING = Item(
     "geva2021_fig8_agreeing",
     "Section 5.1",
-    needs=("trace", "raw tops"),
-    chart=charts.fig8_agreeing,
+    other_needs=("raw tops",),
+    chart=draw_fig8_agreeing,
     assumes_relu=True,
     fixed={"projection": "raw"},
     caption=lambda f: (
@@ -250,8 +301,7 @@ FIG8_AGREEING = Item(
 FIG9 = Item(
     "geva2021_fig9",
     "Figure 9",
-    needs=("trace",),
-    chart=charts.fig9,
+    chart=partial(charts.lines, y="final_on_top_share", y_title="Final prediction leads", format="~%"),
     caption=lambda f: "Share of positions whose top token between attention and FFN (resid_mid, logit lens) is already the model's final prediction.",
     n=lambda f: describe_count(f, "n_positions", "traced positions"),
     columns={"layer": "layer", "final_on_top_share": "final prediction leads", "n_positions": "positions"},
@@ -262,8 +312,7 @@ FIG9 = Item(
 FIG10 = Item(
     "geva2021_fig10",
     "Figure 10",
-    needs=("trace",),
-    chart=charts.fig10,
+    chart=partial(charts.lines, y="mean_final_prob", y_title="Mean probability of the prediction"),
     caption=lambda f: "Mean probability of the model's final prediction between attention and FFN (resid_mid, logit lens).",
     n=lambda f: describe_count(f, "n_positions", "traced positions"),
     columns={"layer": "layer", "mean_final_prob": "mean probability", "n_positions": "positions"},
@@ -274,8 +323,8 @@ FIG10 = Item(
 FIG11 = Item(
     "geva2021_fig11",
     "Figure 11",
-    needs=("trace", "raw tops"),
-    chart=charts.fig11,
+    other_needs=("raw tops",),
+    chart=partial(charts.stacked_bars, parts={c: c for c in ("residual", "agreement", "composition", "ffn")}, y_title="Positions", is_share=True),
     fixed={"projection": "raw"},
     caption=lambda f: (
         "Whose top token the layer's output (resid_post) takes: the residual's (resid_mid), the FFN's (ffn_out), that of both (agreement) "
@@ -292,7 +341,7 @@ FIG11_FINAL_NORM = replace(
     name="geva2021_fig11_final_norm",
     question="geva2021_fig11",
     title="Whose prediction a layer's output takes, the FFN's by the logit lens",
-    needs=("trace",),
+    other_needs=(),
     fixed={"projection": "final_norm"},
     caption=lambda f: (
         "Whose top token the layer's output (resid_post) takes: the residual's (resid_mid), the FFN's (ffn_out), that of both (agreement) "
@@ -304,7 +353,7 @@ FIG11_FINAL_NORM = replace(
 LAST_LAYER = Item(
     "geva2021_last_layer",
     "Section 5.2",
-    needs=("trace", "raw tops"),
+    other_needs=("raw tops",),
     fixed={"projection": "raw"},
     caption=lambda f: (
         "Compositions at the last layer, where the prediction is neither the residual's top token nor the FFN's (by the raw projection), for a person to judge."

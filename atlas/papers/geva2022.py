@@ -1,11 +1,15 @@
 """The items of Geva et al. 2022, in the paper's order."""
 
+from functools import partial
+
+import altair as alt
 import polars as pl
 
-from atlas.papers import geva2022_charts as charts
+from atlas import charts
 from atlas.papers.early_exit import early_exit
 from atlas.papers.items import Item, Paper
-from atlas.papers.words import NONE, at_layer, describe_count, input_eliminations, mean, number, percent, proposal_note, ratio, total
+from atlas.papers.labels import labels
+from atlas.papers.words import NONE, at_layer, describe_count, describe_table4_input, input_eliminations, mean, number, percent, proposal_note, ratio, total
 
 NO_EXTREME = "no dominant sub-update scores its candidate beyond the threshold; --threshold sets another"
 OTHER = "elimination of another token"
@@ -22,17 +26,93 @@ def table4_events(frame: pl.DataFrame) -> str:
     return " and ".join(f"{n:,} {event}s" for event, n in rows)
 
 
-def table4_input(frame: pl.DataFrame) -> str:
-    """Describe how many eliminations remove the input token from the top; '' if there are none."""
-    eliminations = frame.filter(event="elimination", selection="dominant")
-    return f" {input_eliminations(eliminations, 'n_events', 'n_input_token')}" if eliminations.height else ""
+SCORES = {"max_score": "largest", "mean_score": "mean", "min_score": "smallest"}
+"""Score of ten sub-updates → its name in a legend."""
+
+SCORE = "Raw score m·(e·v)"
+
+CONCEPT_KINDS = ("semantic", "syntactic", "names", "several", "uncovered")
+
+SUBJECTS = {"value": "values", "random_vector": "random|vectors", "ffn_update": "FFN|updates"}
+
+
+def draw_concepts(frame: pl.DataFrame) -> alt.Chart:
+    """Draw the shares of tokens by kind of concept, for values, random vectors and FFN updates."""
+    shown = frame.with_columns(pl.col("subject").replace_strict(SUBJECTS))
+    return charts.stacked_bars(shown, x="subject", parts={part: part for part in CONCEPT_KINDS[:-1]}, y_title="Tokens", is_share=True)
+
+
+def draw_fig3(frame: pl.DataFrame) -> alt.LayerChart:
+    """Draw scores over the layers, of dominant and random sub-updates."""
+    order = [name + which for name in SCORES.values() for which in ("", ", random")]
+    long = frame.rename(SCORES).unpivot(index=["layer", "selection"], on=list(SCORES.values()), variable_name="score", value_name="value")
+    long = long.with_columns(series=pl.col("score") + pl.when(pl.col("selection") == "random").then(pl.lit(", random")).otherwise(pl.lit("")))
+    # the random ones below the others, which they would hide
+    long = long.sort(pl.col("selection") != "random", maintain_order=True)
+    gray = "#9A9A9A"
+    colors = [color for dominant in charts.OKABE_ITO for color in (dominant, gray)]
+    markers = [marker for marker in charts.MARKERS for _ in range(2)]
+    return charts.lines(long, y="value", y_title=SCORE, series="series", order=order, colors=colors, markers=markers, width=charts.PAGE)
+
+
+def draw_table4(frame: pl.DataFrame) -> alt.Chart:
+    """Draw scores by event and selection."""
+    event = pl.col("event").str.replace(" of ", "|of ")
+    shown = frame.select(pl.format("{}|{}", event, "selection").alias("group"), *SCORES).rename(SCORES)
+    long = shown.unpivot(index="group", variable_name="of the ten", value_name="score")
+    return charts.bars(long, x="group", y="score", y_title=SCORE, series="of the ten", order=list(SCORES.values()), width=charts.PAGE)
+
+
+def draw_extreme_clusters(frame: pl.DataFrame) -> alt.Chart:
+    """Draw the extreme sub-updates of each cluster, named by its number and what it promotes."""
+    names = [f"{cluster}: {labels(tokens)}" for cluster, tokens in frame.select("cluster", "tokens").iter_rows()]
+    return charts.ranked_bars(frame.with_columns(name=pl.Series(names)), y="name", x="n_updates", x_title="Extreme sub-updates", format="d")
+
+
+ARMS = {"base": "base", "treatment": "concept", "positive_control": "positive control", "random_control": "random values"}
+"""Role of an arm → name of its series; arms of the role baseline go by their own names."""
+
+
+def draw_table5(frame: pl.DataFrame) -> alt.LayerChart:
+    """Draw the share of continuations over 0.5 against perplexity; a bar is the interval of the difference, placed around the base's share."""
+    over = frame.filter(role="base")["over"]
+    base = float(over[0]) if len(over) else 0.0
+    shown = frame.select(
+        "over",
+        "perplexity",
+        arm=pl.when(pl.col("role") == "baseline").then(pl.col("name")).otherwise(pl.col("role").replace(ARMS)),
+        strength=pl.when(pl.col("role").is_in(["treatment", "positive_control"])).then(pl.col("name").str.extract(r"(× .*)$")).otherwise(pl.lit("")),
+        low=pl.when(pl.col("role") != "random_control").then((base + pl.col("over_low")).clip(0, 1)),
+        high=pl.when(pl.col("role") != "random_control").then((base + pl.col("over_high")).clip(0, 1)),
+    ).drop_nulls("perplexity")
+    order = [*ARMS.values(), *frame.filter(role="baseline")["name"].unique(maintain_order=True)]
+    names = [name for name in order if name in set(shown["arm"])]
+    places = [order.index(name) for name in names]
+    colors, markers = (
+        ["#000000", "#0072B2", "#D55E00", "#9A9A9A", "#009E73", "#CC79A7"],
+        ["diamond", "circle", "square", "triangle-down", "triangle-up", "cross"],
+    )
+    legend = charts.legend(names, charts.PAGE)
+    drawn = alt.Chart(shown).encode(
+        x=alt.X(
+            "perplexity:Q", title="Perplexity of other text (log scale)", scale=alt.Scale(type="log", nice=False, padding=20),
+            axis=alt.Axis(format="~r", tickCount=6, labelOverlap=True, grid=False),
+        ),
+        color=alt.Color("arm:N", scale=alt.Scale(domain=names, range=[colors[i % len(colors)] for i in places]), legend=legend),
+    )  # fmt: skip
+    y = charts.y_axis("over", "Continuations over 0.5", "~%")
+    point = drawn.mark_point(filled=True, size=40, opacity=1).encode(
+        y=y, shape=alt.Shape("arm:N", scale=alt.Scale(domain=names, range=[markers[i % len(markers)] for i in places]), legend=legend)
+    )
+    bar = drawn.mark_rule(strokeWidth=1).encode(y=alt.Y("low:Q"), y2="high:Q")
+    label = drawn.mark_text(dx=6, dy=-5, align="left", fontSize=7).encode(y=y, text="strength:N")
+    return charts.apply_print_theme(alt.layer(bar, point, label), width=charts.PAGE, height=200)
 
 
 CONCEPTS = Item(
     "geva2022_concepts",
     "Tables 1 and 2",
-    needs=("annotated vectors",),
-    chart=charts.concepts,
+    chart=draw_concepts,
     caption=lambda f: (
         "Share of the top 30 tokens of values, of random vectors with the values' mean and standard deviation, and of whole FFN updates, that belong to "
         f"a concept of at least 4 tokens.{proposal_note(f)}"
@@ -52,18 +132,18 @@ CONCEPTS = Item(
 FIG2 = Item(
     "geva2022_fig2",
     "Figure 2",
-    needs=("annotated values",),
-    chart=charts.fig2,
+    chart=partial(charts.stacked_bars, parts={part: part for part in CONCEPT_KINDS}, y_title="Tokens", is_share=True, colors=[*charts.VIRIDIS, "#F2F2F2"]),
     caption=lambda f: f"Share of the values' top 30 tokens in concepts of each kind, by layer.{proposal_note(f)}",
     n=lambda f: f"{total(f, 'n_tokens', 'tokens')} of {total(f, 'n_vectors', 'values')}",
-    columns={"layer": "layer", "n_vectors": "values", "n_tokens": "tokens"} | {c: c for c in charts.CONCEPTS},
+    columns={"layer": "layer", "n_vectors": "values", "n_tokens": "tokens"} | {c: c for c in CONCEPT_KINDS},
 )
 
 DOMINANT_SHARE = Item(
     "geva2022_dominant_share",
     "Section 5.1",
-    needs=("trace",),
-    chart=charts.dominant_share,
+    chart=partial(
+        charts.column_lines, columns={"max_share": "largest", "mean_share": "mean", "min_share": "smallest"}, y_title="Share of summed length", format="~%"
+    ),
     caption=lambda f: (
         f"Share of the 10 dominant sub-updates, {percent(f['dominant_of_values'][0], 2)} of a layer's values, in the summed length of all: "
         "mean, largest and smallest over the positions."
@@ -97,8 +177,7 @@ def frozen_note(frame: pl.DataFrame) -> str:
 FIG3 = Item(
     "geva2022_fig3",
     "Figure 3",
-    needs=("trace",),
-    chart=charts.fig3,
+    chart=draw_fig3,
     caption=lambda f: (
         "Raw scores m (e v) of the 10 dominant sub-updates, and of 10 random ones, for the top candidate before the FFN (resid_mid): mean, largest and "
         "smallest of the ten, averaged over the positions."
@@ -112,8 +191,11 @@ FIG3 = Item(
 EVENTS = Item(
     "geva2022_events",
     "Section 5.2",
-    needs=("trace",),
-    chart=charts.events,
+    chart=partial(
+        charts.column_lines,
+        columns={"n_saturations": "saturations", "n_eliminations": "eliminations", "n_other_eliminations": "not of the input token"},
+        y_title="Events",
+    ),
     caption=lambda f: (
         "Saturation events, where the FFN lifts the final prediction to the top for good, and elimination events, where it takes the top place from its "
         "candidate, by layer. "
@@ -137,13 +219,12 @@ TABLE4 = Item(
     "geva2022_table4",
     "Table 4",
     question="promotion_vs_elimination",
-    needs=("trace",),
-    chart=charts.table4,
+    chart=draw_table4,
     caption=lambda f: (
         "Raw scores m (e v) of the 10 dominant sub-updates, and of 10 random ones, for the reference token of an event: at a saturation the final "
         "prediction, at an elimination the candidate that loses its place. Mean, largest and smallest of the ten, averaged over the events."
         f"{frozen_note(f)}"
-        f"{table4_input(f)}"
+        f"{describe_table4_input(f)}"
     ),
     n=table4_events,
     exclusions=EVENTS.exclusions,
@@ -159,8 +240,10 @@ TABLE4 = Item(
 EXTREME = Item(
     "geva2022_extreme",
     "Section 5.3",
-    needs=("trace",),
-    chart=charts.extreme,
+    chart=partial(
+        charts.stacked_bars, parts={"n_promoting": "promote the candidate", "n_demoting": "demote it"}, y_title="Extreme sub-updates",
+        colors=[charts.VIRIDIS[1], charts.VIRIDIS[3]],
+    ),
     caption=lambda f: "Dominant sub-updates that score the top candidate before the FFN beyond the threshold, either way, and the different values among them.",
     n=lambda f: total(f, "n_sub_updates", "dominant sub-updates"),
     columns={
@@ -178,8 +261,7 @@ def clusters(space: str) -> Item:
         "Section 5.3",
         question="geva2022_extreme_clusters",
         fixed={"space": space},
-        needs=("trace", "value_cluster"),
-        chart=charts.extreme_clusters,
+        chart=draw_extreme_clusters,
         caption=lambda f: (
             f"Clusters of values that recur in extreme sub-updates, and tokens they promote; clustered were {SPACES[space]}, "
             "agglomeratively with complete linkage on 1 - cosine."
@@ -199,8 +281,7 @@ def groups(space: str) -> Item:
         "Section 5.3",
         question="geva2022_value_groups",
         fixed={"space": space},
-        needs=("trace", "value_cluster"),
-        chart=charts.value_groups,
+        chart=partial(charts.ranked_bars, y="value_group", x="updates_share", x_title="Share of extreme sub-updates", format="~%"),
         caption=lambda f: (
             "Functional groups of the clusters of extreme sub-updates, by rule: unlikely, upper layers, where all values lie in the upper half and half of "
             "the tokens promoted are outside the commonest that make 99% of the text; common, any layer, where half are among the commonest that make "
@@ -249,8 +330,7 @@ def table5(scorer: str) -> Item:
         question="geva2022_table5",
         fixed={"scorer": scorer, "decoding": "sample"},
         title=f"Toxicity of continuations with values switched on, scored by {scorer}",
-        needs=("suppression",),
-        chart=charts.table5,
+        chart=draw_table5,
         caption=lambda f: (
             f"Share of continuations that {scorer} gives 0.5 or more, and its mean score, by arm; differences to the base arm are paired by prompt and seed, "
             "with 95% intervals over templates of prompts, in the figure about the base's share and cut at 0; perplexity of other text under the arm; distinct "
@@ -273,7 +353,7 @@ def table5(scorer: str) -> Item:
 TABLE6 = Item(
     "geva2022_table6",
     "Table 6",
-    needs=("trace", "value_cluster"),
+    other_needs=("trace", "value_cluster"),
     compute=early_exit,
     accepts=("corpus",),
     title="Early exit from the FFN's dominant sub-updates, beside classifiers",

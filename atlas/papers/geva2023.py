@@ -1,26 +1,22 @@
 """The item of attention knockout (Geva et al. 2023, section 5)."""
 
-from typing import TYPE_CHECKING
-
+import altair as alt
 import polars as pl
 
-from atlas.papers import charts
+from atlas import charts
 from atlas.papers.experiment_rows import knockouts
 from atlas.papers.items import Item, Paper
 from atlas.papers.meng2022 import NOT_SAID
 from atlas.papers.words import describe_count
 from atlas.questions import question
 
-if TYPE_CHECKING:
-    import altair as alt
-
 SOURCES = {"subject": "subject", "non_subject": "other tokens", "last": "itself"}
 """Sources in a row → their name in a legend."""
 
 
-def curves(frame: pl.DataFrame) -> "alt.LayerChart":
-    named = frame.with_columns(pl.col("sources").replace_strict(SOURCES), (100 * pl.col("change")).alias("change"))
-    return charts.lines(named, y="change", y_title="Change of p (%)", series="sources", order=list(SOURCES.values()))
+def curves(frame: pl.DataFrame) -> alt.LayerChart:
+    in_percent = frame.with_columns(pl.col("change") * 100)
+    return charts.lines(in_percent, y="change", y_title="Change of p (%)", series="sources", order=SOURCES)
 
 
 def deepest(frame: pl.DataFrame) -> str:
@@ -32,7 +28,6 @@ def deepest(frame: pl.DataFrame) -> str:
 KNOCKOUT = Item(
     "geva2023_knockout",
     "Section 5",
-    needs=("knockout",),
     chart=curves,
     caption=lambda f: (
         f"What becomes of the probability of the answer where the last position cannot read the subject, the other tokens before it, or itself, in "

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from atlas.papers.needs import derive_needs
 from atlas.questions import Question, question
 from atlas.reads import relations
 
@@ -20,18 +21,17 @@ Words = Callable[[pl.DataFrame], str]
 class Item:
     """One figure or table.
 
-    `name`: name of the files and the label, and of the question unless `question` is given. `place`: place in the paper. `needs`: keys of NEEDS in
-    atlas/papers/needs.py.
+    `name`: name of the files and the label, and of the question unless `question` is given. `place`: place in the paper.
     `caption` says what is shown, `n` over how many of what: both make plain text from the rows. `exclusions`: what was left out.
     `columns`: the columns that are printed, with their headings; CSV and Parquet have all.
     `headline`: what the paper reports. `ours`: the same from the rows. `model`: the model of the headline, if it is not the paper's.
     `assumes_relu`: the paper's definition rests on coefficients of zero or above. `fixed`: arguments of the question.
+    `other_needs`: keys of NEEDS in atlas/papers/needs.py that the SQL does not show.
     `compute` gives the rows if SQL cannot, from arguments that are among `accepts`; `title` and `source` then replace the question's title and SQL.
     """
 
     name: str
     place: str
-    needs: tuple[str, ...]
     caption: Words
     n: Words
     columns: Mapping[str, str]
@@ -48,6 +48,7 @@ class Item:
     accepts: tuple[str, ...] = ()
     title: str = ""
     source: str = ""
+    other_needs: tuple[str, ...] = ()
 
     @property
     def resolved_question(self) -> Question | None:
@@ -62,6 +63,11 @@ class Item:
     def sql(self) -> str:
         """The SQL of the item's question, or the item's `source` in its place."""
         return self.source or (self.resolved_question.sql if self.resolved_question else "")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Keys of NEEDS: those of the item's SQL, and its `other_needs`."""
+        return derive_needs(self.sql) + self.other_needs
 
     @property
     def is_of_one_text(self) -> bool:

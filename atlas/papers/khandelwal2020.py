@@ -6,15 +6,18 @@ The paper's table 5, which compares sites that keys may be taken from, is left o
 from dataclasses import replace
 from functools import partial
 
+import altair as alt
 import polars as pl
 
-from atlas.papers import khandelwal2020_charts as charts
+from atlas import charts
 from atlas.papers.items import Item, Paper
 from atlas.papers.retrieved import MIXTURES, mixtures, read_retrieval_rows
 from atlas.papers.words import describe_count, number
 from atlas.questions import question
 
-NEEDS = ("keys", "prediction", "retrieval")
+QUERIES = {"perplexity": "all queries", "perplexity_others": "without near-copies"}
+
+WEIGHT_AXIS = alt.X("weight:Q", title="Share λ in the mixture", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=5, grid=False))
 
 COPY = "A near-copy is a query whose text the store has nearly word for word."
 
@@ -48,8 +51,8 @@ def by_k(frame: pl.DataFrame) -> str:
 
 def best_weight(frame: pl.DataFrame) -> str:
     """Describe the best λ for all queries and for those that are not near-copies, each with its perplexity, and the perplexity of the model alone."""
-    best = {name: frame.drop_nulls(name).sort(name, "weight") for name in charts.QUERIES}
-    found = [f"{charts.QUERIES[name]} {rows['weight'][0]:.2f} ({perplexity(rows[name][0])})" for name, rows in best.items() if rows.height]
+    best = {name: frame.drop_nulls(name).sort(name, "weight") for name in QUERIES}
+    found = [f"{QUERIES[name]} {rows['weight'][0]:.2f} ({perplexity(rows[name][0])})" for name, rows in best.items() if rows.height]
     return f"best λ of {', '.join(found)}; the model alone {perplexity(frame.filter(weight=0.0)['perplexity'].item())}"
 
 
@@ -63,6 +66,29 @@ def queries(frame: pl.DataFrame) -> str:
     return f"{describe_count(frame, 'n_queries', 'tune queries')}, {describe_count(frame, 'n_others', 'of them no near-copies')}"
 
 
+def draw_neighbours(frame: pl.DataFrame) -> alt.LayerChart:
+    """Draw perplexity over k, which doubles from tick to tick."""
+    ks = frame["k"].to_list()
+    axis = alt.Axis(values=ks, format="d", grid=False)
+    return draw_query_lines(frame, "k", alt.X("k:Q", title="Neighbours k", scale=alt.Scale(type="log", base=2, domain=[min(ks), max(ks)]), axis=axis))
+
+
+def draw_query_lines(frame: pl.DataFrame, over: str, x: alt.X) -> alt.LayerChart:
+    """Draw a line for all queries, and one for those that are not near-copies."""
+    long = frame.select(over, *QUERIES).rename(QUERIES).unpivot(index=over, variable_name="queries", value_name="perplexity")
+    return draw_perplexities(long, "queries", list(QUERIES.values()), x)
+
+
+def draw_ngrams(frame: pl.DataFrame) -> alt.LayerChart:
+    """Draw the perplexity of each mixture over λ."""
+    return draw_perplexities(frame.sort("weight"), "mixture", ["3-gram", "5-gram", "neighbours"], WEIGHT_AXIS)
+
+
+def draw_perplexities(frame: pl.DataFrame, series: str, order: list[str], x: alt.X) -> alt.LayerChart:
+    finite = frame.filter(pl.col("perplexity").is_finite())
+    return charts.lines(finite, x=x, y="perplexity", y_title="Perplexity", series=series, order=order, is_from_zero=False)
+
+
 def of_retrieval(item: Item) -> Item:
     """Return the item with the rows, title and SQL of the question that has its name, which asks about one retrieval."""
     of = question(item.name)
@@ -72,7 +98,6 @@ def of_retrieval(item: Item) -> Item:
 TABLE1 = of_retrieval(Item(
     "khandelwal2020_table1",
     "Table 1",
-    needs=NEEDS,
     caption=lambda f: (
         f"Perplexity of the model, and of its mixture with the tokens that follow the nearest of {of_store(f)} Neighbours k, temperature T and their share λ "
         f"are chosen on the tune queries, and the test queries are scored with them. {COPY}"
@@ -89,8 +114,7 @@ TABLE1 = of_retrieval(Item(
 FIG4 = of_retrieval(Item(
     "khandelwal2020_fig4",
     "Figure 4",
-    needs=NEEDS,
-    chart=charts.neighbours,
+    chart=draw_neighbours,
     caption=lambda f: f"Perplexity of the tune queries by the number of neighbours k, each with the share λ and the temperature T that are best for it. {COPY}",
     n=queries,
     columns={
@@ -103,8 +127,7 @@ FIG4 = of_retrieval(Item(
 FIG5 = of_retrieval(Item(
     "khandelwal2020_fig5",
     "Figure 5",
-    needs=NEEDS,
-    chart=charts.weights,
+    chart=partial(draw_query_lines, over="weight", x=WEIGHT_AXIS),
     caption=lambda f: f"Perplexity of the tune queries by the share λ of the neighbours in the mixture, with the k and temperature that were chosen. {COPY}",
     n=queries,
     exclusions="in the figure any λ that leaves a token without probability",
@@ -118,8 +141,7 @@ FIG5 = of_retrieval(Item(
 FIG7 = Item(
     "khandelwal2020_fig7",
     "Figure 7",
-    needs=("keys", "prediction", "ngram", "retrieval"),
-    chart=charts.ngrams,
+    chart=draw_ngrams,
     caption=lambda f: (
         "Perplexity of the tune queries where the model is mixed with n-grams instead of neighbours, by the share λ of either. The test queries are scored "
         "with the best λ. N-grams count every document of their text whole, which may be more than the store has."

@@ -1,13 +1,16 @@
 """The items of causal tracing (Meng et al. 2022, section 2)."""
 
+import altair as alt
 import polars as pl
 
+from atlas import charts
 from atlas.export.visible import visible_line
-from atlas.papers import meng2022_charts as charts
 from atlas.papers.experiment_rows import averages, trace_of
 from atlas.papers.items import Item, Paper
+from atlas.papers.labels import label
 from atlas.papers.words import describe_count, number
 from atlas.questions import question
+from schema.terms import TOKEN_ROLES
 
 NOT_SAID = (
     "It says where information is carried. It does not say where editing the model would change it: "
@@ -47,11 +50,30 @@ def describe_largest_effects(frame: pl.DataFrame) -> str:
     return f"ATE {number(frame['total_effect'].max(), '.1%')}; largest AIE: {'; '.join(found)}"  # type: ignore[arg-type]
 
 
+def draw_trace(frame: pl.DataFrame) -> alt.LayerChart:
+    """Draw the effects at every token of the prompt; the subject's tokens are marked with *."""
+    tokens = frame.unique("index").sort("index")
+    names = [label(token) + ("*" if role.startswith("subject") else "") for token, role in tokens.select("token", "role").rows()]
+    rows = {index: row for row, index in enumerate(tokens["index"].to_list())}
+    return charts.heat_map(frame.with_columns(pl.col("index").replace_strict(rows).alias("row")), names, "Indirect effect")
+
+
+def draw_average(frame: pl.DataFrame) -> alt.LayerChart:
+    """Draw the average effects at every role that some prompt has, in the order of a prompt."""
+    order = ("other", *(role for role in TOKEN_ROLES if role != "other"))
+    roles = [role for role in order if role in set(frame["role"])]
+    rows = {role: row for row, role in enumerate(roles)}
+    return charts.heat_map(frame.with_columns(pl.col("role").replace_strict(rows).alias("row")), [name_role(role) for role in roles], "Average indirect effect")
+
+
+def name_role(role: str) -> str:
+    return {"other": "before the subject", "last": "last token"}.get(role, role.replace("_", " "))
+
+
 TRACE = Item(
     "meng2022_trace",
     "Section 2: one prompt",
-    needs=("tracing",),
-    chart=charts.trace,
+    chart=draw_trace,
     caption=one_prompt,
     n=lambda f: f"{describe_count(f, 'n_draws', 'draws')} of noise, the same for each of {f.height:,} states",
     exclusions="nothing of the prompt; layers that were not asked for",
@@ -68,8 +90,7 @@ TRACE = Item(
 AVERAGE = Item(
     "meng2022_average",
     "Section 2: averages",
-    needs=("tracing",),
-    chart=charts.average,
+    chart=draw_average,
     caption=of_roles,
     n=lambda f: f"{describe_count(f, 'n_prompts', 'prompts')} of {describe_count(f, 'n_clusters', 'templates')}",
     exclusions="prompts that the model answers otherwise",

@@ -1,4 +1,4 @@
-"""Needs of items: rows that an item must find in an atlas, and the command that adds them."""
+"""Needs of questions: rows that a question must find in an atlas, and the command that adds them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -9,6 +9,8 @@ import duckdb
 
 from atlas.commands import complete, ingest_command
 from atlas.cursors import fetch_rows
+from atlas.questions import header
+from atlas.reads import REQUIRED, relations
 from schema.table_facts import command, facts, kinds_of
 
 ANNOTATE = (
@@ -20,7 +22,7 @@ KNOWN = '"Everybody knows that the capital of France is the city of" --answer " 
 
 @dataclass(frozen=True)
 class Need:
-    """Rows that the atlas must have for an item.
+    """Rows that the atlas must have for a question.
 
     `rows`: SQL that finds them, of the corpus $corpus if that is given. `of_corpus`: words that name the corpus in a message; '' if the rows are of no corpus.
     `kind`: the pass that makes the rows, None if no pass does."""
@@ -102,6 +104,19 @@ NEEDS = {
     "annotated values": annotation_need("'value'", "values", "values"),
     "annotated vectors": annotation_need("'value', 'random_vector', 'ffn_update'", "values, random vectors or updates", "values"),
 }
+
+
+def derive_needs(sql: str) -> tuple[str, ...]:
+    """Derive the needs of a question from its SQL: the passes that fill the tables which it requires; weights are in every atlas.
+
+    A retrieval is over the keys and predictions of the atlas. Needs in the header replace all others. They are given where tables do not tell: rows are of one
+    kind of experiment or subject of annotations, either of two passes fills them, a table is optional though a CTE reads it, or one pass has another go before.
+    """
+    if given := dict(header(sql)).get("needs"):
+        return tuple(given.split(", "))
+    of_keys, of_retrieval = (("keys", "prediction"), ("retrieval",)) if " retrievals." in sql else ((), ())
+    filled = {facts().filled_by.get(name) for name in relations(sql, REQUIRED)} - {"weights"}
+    return (*of_keys, *(name for name in facts().passes if name in filled), *of_retrieval)
 
 
 def describe_unmet_need(con: duckdb.DuckDBPyConnection, path: str, needs: Iterable[str], corpus: object) -> str | None:

@@ -3,10 +3,13 @@
 The papers: Hewitt and Liang 2019, Hewitt and Manning 2019, Voita and Titov 2020, Clark et al. 2019.
 """
 
+from functools import partial
+
+import altair as alt
 import polars as pl
 
+from atlas import charts
 from atlas.address import Head
-from atlas.papers import probed_charts as charts
 from atlas.papers.items import Item, Paper
 from atlas.papers.words import describe_count, percent
 
@@ -15,13 +18,54 @@ STATES = "Layer 0 resid_pre is the embedding; every other row is the state that 
 SPLIT = "Probes learn from some documents and are scored on others."
 
 
+MOST = 12
+"""Most relations in a figure."""
+
+
+def last_run(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.filter(pl.col("run_id") == pl.col("run_id").max())
+
+
+def best_place(frame: pl.DataFrame, column: str = "uuas") -> pl.DataFrame:
+    """Select the rows of the layer and site with the largest value of `column` in the last run."""
+    rows = last_run(frame)
+    best = rows.sort(column, descending=True, maintain_order=True).row(0, named=True)
+    return rows.filter((pl.col("layer") == best["layer"]) & (pl.col("site") == best["site"])).sort("rank")
+
+
+def draw_over_blocks(frame: pl.DataFrame, names: dict[str, str], title: str, format: str) -> alt.LayerChart:
+    """Draw a line for each column of `names`, over the number of blocks that the states have passed through."""
+    blocks = last_run(frame).with_columns(blocks=pl.when(pl.col("site") == "resid_pre").then(0).otherwise(pl.col("layer") + 1))
+    x = alt.X("blocks:Q", title="Blocks read", axis=alt.Axis(tickMinStep=1, grid=False))
+    return charts.lines(
+        charts.unpivot_columns(blocks, "blocks", names).drop_nulls(), x=x, y="value", y_title=title, series="series", order=list(names.values()), format=format
+    )
+
+
+def draw_ranks(frame: pl.DataFrame) -> alt.LayerChart:
+    """Draw UUAS over the rank, which doubles from tick to tick."""
+    embedding = last_run(frame).filter(site="resid_pre")
+    shown = {"best state": (best_place(frame), "uuas"), "embedding": (embedding, "uuas"), "untrained": (best_place(frame, "untrained_uuas"), "untrained_uuas")}
+    rows = pl.concat([found.select("rank", series=pl.lit(name), value=pl.col(column)) for name, (found, column) in shown.items()])
+    values = rows["rank"].unique().sort().to_list()
+    scale = alt.Scale(type="log", base=2, domain=[min(values), max(2 * min(values), *values)])
+    x = alt.X("rank:Q", title="Rank of the probe", scale=scale, axis=alt.Axis(values=values, format="d", grid=False))
+    return charts.lines(rows, x=x, y="value", y_title="Edges found (UUAS)", series="series", order=list(shown), format=".0%")
+
+
+def draw_relations(frame: pl.DataFrame) -> alt.Chart:
+    """Draw by how much the best head of each of the commonest relations is above the best offset."""
+    rows = last_run(frame).head(MOST).with_columns(named=pl.format("{}, at the {}", "relation", "looks_at")).sort("gain", descending=True, maintain_order=True)
+    return charts.ranked_bars(rows, y="named", x="gain", x_title="Share of pairs above the best offset", format=".0%")
+
+
 def place(row: dict) -> str:
     return f"{row['site']} of layer {row['layer']}"
 
 
 def selectivity(frame: pl.DataFrame) -> str:
     """Describe the embedding, the most accurate state and the most selective one, and the accuracy of the type alone."""
-    rows = charts.last_run(frame)
+    rows = last_run(frame)
     accurate, selective = (rows.sort(column, descending=True, maintain_order=True).row(0, named=True) for column in ("accuracy", "selectivity"))
     named = {"embedding": rows.row(0, named=True), place(accurate): accurate, place(selective): selective}
     found = [
@@ -33,7 +77,7 @@ def selectivity(frame: pl.DataFrame) -> str:
 
 def codes(frame: pl.DataFrame) -> str:
     """Describe the embedding, the state with the shortest code of the labels, and the last state."""
-    rows = charts.last_run(frame)
+    rows = last_run(frame)
     shortest = rows.sort("kilobits", maintain_order=True).row(0, named=True)
     named = {"embedding": rows.row(0, named=True), place(shortest): shortest, place(rows.row(-1, named=True)): rows.row(-1, named=True)}
     found = [
@@ -45,7 +89,7 @@ def codes(frame: pl.DataFrame) -> str:
 
 def trees(frame: pl.DataFrame) -> str:
     """Describe the UUAS of a chain, the embedding, the best untrained state and the best state, and how often the best state finds the root."""
-    rows = charts.last_run(frame)
+    rows = last_run(frame)
     best = rows.sort("uuas", descending=True, maintain_order=True).row(0, named=True)
     first = rows.row(0, named=True)
     ends = "" if best["uuas_low"] is None else f" ({percent(best['uuas_low'])} to {percent(best['uuas_high'])})"
@@ -57,13 +101,13 @@ def trees(frame: pl.DataFrame) -> str:
 
 def by_rank(frame: pl.DataFrame) -> str:
     """Describe the UUAS at each rank, for the layer and site with the largest UUAS at any rank."""
-    rows = charts.best_place(frame)
+    rows = best_place(frame)
     return f"{place(rows.row(0, named=True))}: {', '.join(f'rank {rank} {percent(uuas)}' for rank, uuas in rows.select('rank', 'uuas').iter_rows())}"
 
 
 def relations(frame: pl.DataFrame) -> str:
     """Describe the three relations that a head follows furthest above the best offset, and all relations together."""
-    rows = charts.last_run(frame)
+    rows = last_run(frame)
     every, one = rows.filter(relation="any"), rows.filter(pl.col("relation") != "any")
     shown = [*one.sort("gain", descending=True, maintain_order=True).head(3).iter_rows(named=True), *every.iter_rows(named=True)]
     found = [
@@ -87,10 +131,11 @@ def sentences(frame: pl.DataFrame) -> str:
 TABLE2 = Item(
     "hewitt_liang2019_table2",
     "Table 2",
-    needs=("probe",),
     question="probe_layers",
     fixed={"task": "pos"},
-    chart=charts.accuracies,
+    chart=partial(
+        draw_over_blocks, names={"accuracy": "labels", "control_accuracy": "control", "untrained_accuracy": "untrained"}, title="Accuracy", format=".0%"
+    ),
     caption=lambda f: (
         "Accuracy of linear probes for parts of speech; of the same probes where each type of word has one label, drawn at random (control); the difference "
         f"(selectivity); and from the same architecture with random weights. {SPLIT} {STATES}"
@@ -109,10 +154,9 @@ TABLE2 = Item(
 CODES = Item(
     "voita_titov2020_table1",
     "Table 1",
-    needs=("probe",),
     question="probe_layers",
     fixed={"task": "pos"},
-    chart=charts.codes,
+    chart=partial(draw_over_blocks, names={"kilobits": "labels", "control_kilobits": "control"}, title="Code (kilobits)", format="~f"),
     caption=lambda f: (
         "Bits that it takes to say the parts of speech of the words to learn from, given their states, by probes that have seen the words before (online "
         f"code), beside the same of labels drawn for each type of word. Less is easier to read. {STATES}"
@@ -130,9 +174,10 @@ CODES = Item(
 TREES = Item(
     "hewitt_manning2019_table1",
     "Table 1",
-    needs=("tree_probe",),
     question="parse_layers",
-    chart=charts.trees,
+    chart=partial(
+        draw_over_blocks, names={"uuas": "model", "untrained_uuas": "untrained", "chain_uuas": "chain"}, title="Edges found (UUAS)", format=".0%"
+    ),
     caption=lambda f: (
         "Share of the edges of parse trees that the minimum spanning tree of mapped states has (UUAS), beside that of a chain of neighbours, which needs no "
         f"state, and of an untrained model. Spearman: rank correlation of distances and of depths, over sentences of 5 to 50 words. {SPLIT} {STATES}"
@@ -151,10 +196,9 @@ TREES = Item(
 RANKS = Item(
     "hewitt_manning2019_ranks",
     "Rank of the probe",
-    needs=("tree_probe",),
     question="parse_layers",
     fixed={"rank": 0},
-    chart=charts.ranks,
+    chart=draw_ranks,
     caption=lambda f: (
         "The same share by the number of dimensions that states are mapped to: of the state that is best at any rank, of the embedding, and of the best "
         f"state of an untrained model. {SPLIT}"
@@ -172,9 +216,8 @@ RANKS = Item(
 HEADS = Item(
     "clark2019_table1",
     "Table 1",
-    needs=("head_relation",),
     question="head_relations",
-    chart=charts.relations,
+    chart=draw_relations,
     caption=lambda f: (
         "Of each relation the head that looks back most often from the later of the two words at the other, more than at any word before it in the sentence, "
         "beside the word that lies before it as far as is commonest. Heads and distances are chosen by some documents and scored on others. A causal model "

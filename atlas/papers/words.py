@@ -53,6 +53,12 @@ def input_eliminations(frame: pl.DataFrame, n: str, n_input: str) -> str:
     return f"Of the {total(frame, n, 'eliminations')} {total(frame, n_input, 'take down the input token, the very token that was just read')}."
 
 
+def describe_table4_input(frame: pl.DataFrame) -> str:
+    """Describe how many eliminations remove the input token from the top; '' if there are none."""
+    eliminations = frame.filter(event="elimination", selection="dominant")
+    return f" {input_eliminations(eliminations, 'n_events', 'n_input_token')}" if eliminations.height else ""
+
+
 def proposal_note(frame: pl.DataFrame) -> str:
     """Write the note that the program proposed the patterns, and no person found them; '' if that is not so."""
     return " Proposed by the program, not found by a person." if (frame["annotator_kind"] == "proposed").any() else ""

@@ -14,6 +14,7 @@
 -- column: text_uniform: the same for equal weights, at the same positions
 -- column: n_text: positions of the corpora that text is over; none is at index 0, and of duplicate and induction each has a token that came before
 -- chart:  bar(head, probe)
+-- needs:  heads
 --
 -- Ordered by probe, or by text where no head was probed.
 CREATE OR REPLACE MACRO heads_by(behaviour := 'induction', n := 20, corpus := NULL) AS TABLE

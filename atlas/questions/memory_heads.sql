@@ -14,6 +14,7 @@
 -- column: self_probe: the same on 50 random tokens read twice; null without a head_probe
 -- column: erases_at: the five tokens at which it deletes most, more than 0.01; null if there are none
 -- chart:  bar(layer, mean_erased)
+-- needs:  circuit
 --
 -- By falling mean_erased, then rising stream_ratio. Each column alone misleads: what a head could delete it may never read, and a head of the first layers
 -- may delete much with a ratio near 0.

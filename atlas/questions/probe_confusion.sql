@@ -15,6 +15,7 @@
 -- column: example: one of these words, the one that the probe is surest of
 -- column: example_word_id: its number
 -- chart:  bar(label, n_words)
+-- needs:  probe
 CREATE OR REPLACE MACRO probe_confusion(task, layer, site := 'resid_post', n := 20) AS TABLE
 WITH
 said AS (

@@ -28,6 +28,7 @@
 -- column: is_converged: whether all three fits ended before their last step
 -- column: rank: directions of a state that the probes can read at most; null of runs that are older than the column
 -- chart:  line(layer, accuracy)
+-- needs:  probe
 CREATE OR REPLACE MACRO probe_layers(task := 'pos', run := NULL) AS TABLE
 WITH
 of_place AS (

@@ -7,7 +7,7 @@ import polars as pl
 import streamlit as st
 
 from atlas.address import Head
-from atlas.papers.charts import OKABE_ITO
+from atlas.charts import OKABE_ITO
 from ui import address_widgets, blocks, charts, data, links
 from ui.component import choosing, front, panels
 

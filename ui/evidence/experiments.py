@@ -5,7 +5,7 @@ from functools import partial
 import polars as pl
 import streamlit as st
 
-from atlas.papers import geva2022_charts, geva2023, meng2022_charts
+from atlas.papers import geva2022, geva2023, meng2022
 from ui import data
 from ui.evidence import intervention_sentences, pictures
 from ui.evidence.topic import Choice, Panel, Topic
@@ -41,20 +41,18 @@ TOPIC = Topic(
         Choice("experiment", "suppression", "Suppression", partial(list_finished, "suppression"), of="geva2022_table5"),
     ),
     panels=(
-        Panel("experiment_summary", ("experiment",), intervention_sentences.describe_experiments),
-        Panel("indirect_effects", ("tracing",), intervention_sentences.describe_tracing, meng2022_charts.average),
+        Panel("experiment_summary", intervention_sentences.describe_experiments),
+        Panel("indirect_effects", intervention_sentences.describe_tracing, meng2022.AVERAGE.chart),
         Panel(
             "patching",
-            ("patching",),
             intervention_sentences.describe_patching,
             pictures.draw_patching,
             ("prompt", "from_prompt", "site", "layer", "index", "token", "from_token", "effect", "logit_difference", "total_effect"),
             if_empty="No state was put in.",
         ),
-        Panel("knockout", ("knockout",), intervention_sentences.describe_knockout, geva2023.curves),
+        Panel("knockout", intervention_sentences.describe_knockout, geva2023.KNOCKOUT.chart),
         Panel(
             "saliency",
-            ("saliency",),
             intervention_sentences.describe_saliency,
             pictures.draw_attributions,
             ("method", "score", "baseline", "index", "token", "attribution", "explained", "completeness_error", "is_complete"),
@@ -63,9 +61,8 @@ TOPIC = Topic(
         ),
         Panel(
             "geva2022_table5",
-            ("suppression",),
             intervention_sentences.describe_suppression,
-            geva2022_charts.table5,
+            geva2022.draw_table5,
             ("name", "role", "scorer", "decoding", "n_continuations", "over", "over_change", "over_low", "over_high", "perplexity", "distinct_2"),
         ),
     ),

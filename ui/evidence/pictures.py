@@ -3,11 +3,10 @@
 import altair as alt
 import polars as pl
 
+from atlas import charts as stock
 from atlas.address import Head
+from atlas.charts import OKABE_ITO
 from atlas.export.visible import visible_text
-from atlas.papers import charts as papers
-from atlas.papers import meng2022_charts
-from atlas.papers.charts import OKABE_ITO
 from atlas.papers.labels import label
 from ui.charts import PANEL, AnyChart
 from ui.evidence import intervention_sentences, sentences
@@ -136,7 +135,7 @@ def draw_knn_curve(frame: pl.DataFrame) -> AnyChart:
     finite = at.filter(pl.col("perplexity").is_finite()).with_columns(pl.format("k = {}", "k").alias("series"))
     order = finite.sort("k")["series"].unique(maintain_order=True).to_list()[-len(OKABE_ITO) :]
     x = alt.X("weight:Q", title="Share λ of the neighbours", axis=alt.Axis(tickCount=5, grid=False))
-    return papers.lines(
+    return stock.lines(
         finite.filter(pl.col("series").is_in(order)), x=x, y="perplexity", y_title="Perplexity", series="series", order=order, is_from_zero=False
     )
 
@@ -148,7 +147,7 @@ def draw_patching(frame: pl.DataFrame) -> AnyChart:
     pairs = tokens.select("token", "from_token").iter_rows()
     names = [label(token) if other in (token, None) else f"{label(token)} ← {label(other)}" for token, other in pairs]
     rows = {index: row for row, index in enumerate(tokens["index"].to_list())}
-    return meng2022_charts.heat_map(shown.with_columns(pl.col("index").replace_strict(rows).alias("row")), names, "Share of the difference")
+    return stock.heat_map(shown.with_columns(pl.col("index").replace_strict(rows).alias("row")), names, "Share of the difference")
 
 
 def draw_attributions(frame: pl.DataFrame) -> AnyChart:

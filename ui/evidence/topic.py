@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from atlas.papers.needs import derive_needs
+from atlas.questions import question
 from ui.charts import AnyChart
 
 Known = Callable[[], Sequence[str]]
@@ -30,12 +32,11 @@ class Choice:
 class Panel:
     """A question, with its answer in a sentence, as a picture and as a table.
 
-    `needs`: keys of atlas/papers/needs.py. `sentence`, `picture`: made from the rows, of which there is at least one. `columns`: columns of the table, all
-    if empty. `rows`: maximum number of rows of the table; files hold all. `fixed`: fixed arguments. `if_empty`: the text if there are no rows.
+    `sentence`, `picture`: made from the rows, of which there is at least one. `columns`: columns of the table, all if empty. `rows`: maximum number of rows of
+    the table; files hold all. `fixed`: fixed arguments. `if_empty`: the text if there are no rows.
     """
 
     question: str
-    needs: tuple[str, ...]
     sentence: Callable[[pl.DataFrame], str]
     picture: Callable[[pl.DataFrame], AnyChart] | None = None
     columns: tuple[str, ...] = ()
@@ -43,6 +44,11 @@ class Panel:
     fixed: Mapping[str, object] = field(default_factory=dict)
     if_empty: str = "Nothing of the kind is in this atlas."
     is_table_first: bool = False
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Keys of atlas/papers/needs.py."""
+        return derive_needs(question(self.question).sql)
 
 
 @dataclass(frozen=True)

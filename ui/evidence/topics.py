@@ -1,6 +1,6 @@
 """Topics of the Evidence page, in the order in which they are offered: name in the address → topic. To add a panel, add a record here."""
 
-from atlas.papers import geva2022_charts, probed_charts
+from atlas.papers import geva2022, probe_papers
 from schema.terms import BEHAVIOURS, PROBE_TASKS
 from ui import data
 from ui.evidence import experiments, measurement_sentences, pictures, sentences
@@ -39,16 +39,14 @@ PROMOTION = Topic(
     panels=(
         Panel(
             "promotion_vs_elimination",
-            ("trace",),
             sentences.describe_table4,
-            geva2022_charts.table4,
+            geva2022.TABLE4.chart,
             ("event", "selection", "n_events", "n_input_token", "max_score", "mean_score", "min_score"),
         ),
-        Panel("geva2022_fig3", ("trace",), sentences.describe_fig3, geva2022_charts.fig3, rows=0),
-        Panel("geva2022_events", ("trace",), sentences.describe_events, geva2022_charts.events, rows=0),
+        Panel("geva2022_fig3", sentences.describe_fig3, geva2022.FIG3.chart, rows=0),
+        Panel("geva2022_events", sentences.describe_events, geva2022.EVENTS.chart, rows=0),
         Panel(
             "elimination_events",
-            ("trace",),
             sentences.describe_eliminations,
             None,
             (
@@ -69,7 +67,6 @@ PROMOTION = Topic(
         ),
         Panel(
             "saturation_events",
-            ("trace",),
             sentences.describe_saturations,
             None,
             (
@@ -97,7 +94,6 @@ HEADS = Topic(
     panels=(
         Panel(
             "heads_by",
-            ("heads",),
             sentences.describe_behaviour,
             pictures.draw_behaviour,
             ("layer", "head", "probe", "probe_uniform", "olsson", "text", "text_uniform"),
@@ -105,7 +101,6 @@ HEADS = Topic(
         ),
         Panel(
             "copying_heads",
-            ("circuit",),
             sentences.describe_copying,
             pictures.draw_copying,
             ("layer", "head", "copying_effective", "own_first_share", "stream_ratio", "matching", "copying_probe", "attended_logit"),
@@ -113,7 +108,6 @@ HEADS = Topic(
         ),
         Panel(
             "memory_heads",
-            ("circuit",),
             sentences.describe_memory,
             pictures.draw_memory,
             ("layer", "head", "stream_ratio", "mean_erased", "erasing_share", "self_weight", "self_probe", "erases_at"),
@@ -131,7 +125,6 @@ CIRCUITS = Topic(
     panels=(
         Panel(
             "composition_edges",
-            ("circuit",),
             sentences.describe_edges,
             pictures.draw_edges,
             ("layer", "head", "from_layer", "from_head", "excess", "rank", "matching"),
@@ -141,7 +134,6 @@ CIRCUITS = Topic(
         ),
         Panel(
             "induction_circuits",
-            ("circuit",),
             sentences.describe_induction,
             pictures.draw_edges,
             ("layer", "head", "from_layer", "from_head", "excess", "rank", "matching", "copying_effective"),
@@ -157,9 +149,8 @@ PROBES = Topic(
     panels=(
         Panel(
             "probe_layers",
-            ("probe",),
             measurement_sentences.describe_probes,
-            probed_charts.accuracies,
+            probe_papers.TABLE2.chart,
             (
                 "layer",
                 "site",
@@ -179,7 +170,6 @@ PROBES = Topic(
         ),
         Panel(
             "probe_confusion",
-            ("probe",),
             measurement_sentences.describe_confusion,
             None,
             ("label", "predicted", "n_words", "share", "mean_prob", "example"),
@@ -188,9 +178,8 @@ PROBES = Topic(
         ),
         Panel(
             "parse_layers",
-            ("tree_probe",),
             measurement_sentences.describe_trees,
-            probed_charts.trees,
+            probe_papers.TREES.chart,
             (
                 "layer",
                 "site",
@@ -209,7 +198,6 @@ PROBES = Topic(
         ),
         Panel(
             "head_relations",
-            ("head_relation",),
             measurement_sentences.describe_relations,
             None,
             ("layer", "head", "relation", "looks_at", "accuracy", "offset_accuracy", "gain", "offset_words", "n_test"),
@@ -225,7 +213,6 @@ RETRIEVAL = Topic(
     panels=(
         Panel(
             "knn_result",
-            ("retrieval",),
             measurement_sentences.describe_retrieval,
             lambda f: pictures.draw_side_by_side(
                 f.filter(part="test"), "queries", {"perplexity": "the model alone", "perplexity_knn": "with neighbours"}, "Perplexity of the test text"
@@ -234,12 +221,11 @@ RETRIEVAL = Topic(
         ),
         Panel(
             "knn_curve",
-            ("retrieval",),
             measurement_sentences.describe_knn_curve,
             pictures.draw_knn_curve,
             ("k", "temperature_steps", "weight", "perplexity", "perplexity_others", "is_chosen"),
         ),
-        Panel("knn_copies", ("retrieval",), measurement_sentences.describe_copies),
+        Panel("knn_copies", measurement_sentences.describe_copies),
     ),
 )
 
@@ -248,7 +234,6 @@ TESTS = Topic(
     panels=(
         Panel(
             "test_suites",
-            ("test",),
             measurement_sentences.describe_suites,
             lambda f: pictures.draw_bars(measurement_sentences.select_paradigms(f), "paradigm", "accuracy", "Items passed, of the hardest paradigms", "%"),
             ("suite", "kind", "paradigm", "n_items", "accuracy", "accuracy_low", "accuracy_high", "mean_margin"),
@@ -262,7 +247,6 @@ READING = Topic(
     panels=(
         Panel(
             "perplexity",
-            ("prediction",),
             measurement_sentences.describe_perplexity,
             lambda f: pictures.draw_side_by_side(
                 measurement_sentences.name_parts(f), "part", {"perplexity": "model", "perplexity_ngram5": "5-grams"}, "Perplexity"
@@ -271,21 +255,18 @@ READING = Topic(
         ),
         Panel(
             "calibration",
-            ("prediction",),
             measurement_sentences.describe_calibration,
             lambda f: pictures.draw_curve(f, "confidence", "accuracy", ("Probability that the model gives", "How often it is right"), is_diagonal=True),
             ("lower", "upper", "n_positions", "confidence", "accuracy", "gap"),
         ),
         Panel(
             "abstention",
-            ("prediction",),
             measurement_sentences.describe_abstention,
             lambda f: pictures.draw_curve(f, "coverage", "accuracy", ("Positions where it answers", "How often it is right there")),
             ("threshold", "n_answered", "coverage", "accuracy", "perplexity"),
         ),
         Panel(
             "model_against_ngram",
-            ("ngram",),
             measurement_sentences.describe_against_counts,
             lambda f: pictures.draw_side_by_side(
                 f,
@@ -297,7 +278,6 @@ READING = Topic(
         ),
         Panel(
             "surprising_positions",
-            ("prediction",),
             measurement_sentences.describe_surprises,
             None,
             ("text_before", "token", "top_token", "top_prob", "next_token", "next_token_rank", "surprisal", "document"),

@@ -4,8 +4,8 @@ import altair as alt
 import polars as pl
 
 from atlas.address import Neuron
+from atlas.charts import DASHES, MARKERS, OKABE_ITO
 from atlas.export.visible import visible_text
-from atlas.papers.charts import DASHES, MARKERS, OKABE_ITO
 from ui.charts import PANEL, AnyChart
 
 BAR = 14

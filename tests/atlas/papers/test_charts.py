@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 import atlas
+from atlas import charts
+from atlas.charts import GAP, heat_map
 from atlas.export.figures import DPI, FIGURE_FORMATS, render_figure
-from atlas.papers import charts
-from atlas.papers.meng2022_charts import GAP, heat_map
 from tests.atlas.papers.rows import ITEMS, rows_of
 from tests.pdf import characters, fonts, is_whole, pages
 

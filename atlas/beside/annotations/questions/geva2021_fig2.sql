@@ -13,6 +13,7 @@
 -- column: shallow_and_semantic: share that patterns of both kinds explain
 -- column: uncovered: share that no pattern explains; the four shares sum to 1
 -- chart:  bar(layer, shallow)
+-- needs:  annotated keys
 CREATE OR REPLACE MACRO annotations.geva2021_fig2(corpus := NULL, annotator := NULL) AS TABLE
 SELECT
     i.layer,

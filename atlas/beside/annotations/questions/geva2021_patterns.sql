@@ -14,6 +14,7 @@
 -- column: keys_with_pattern: share of the keys that have one or more, in [0, 1]
 -- column: covered: share of the texts that a pattern explains, in [0, 1]
 -- chart:  card
+-- needs:  annotated keys
 CREATE OR REPLACE MACRO annotations.geva2021_patterns(corpus := NULL, annotator := NULL) AS TABLE
 WITH
 shown AS (

@@ -17,6 +17,7 @@
 -- column: names: share in concepts of names alone
 -- column: several: share in concepts of more than one kind; the four shares sum to in_concept
 -- chart:  bar(subject, in_concept)
+-- needs:  annotated vectors
 --
 -- Stop words are left out of both sides of their share: tokens shown and tokens explained.
 CREATE OR REPLACE MACRO annotations.geva2022_concepts(corpus := NULL, annotator := NULL) AS TABLE

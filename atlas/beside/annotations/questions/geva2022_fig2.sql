@@ -15,6 +15,7 @@
 -- column: several: share in concepts of more than one kind
 -- column: uncovered: share in no concept; the five shares sum to 1
 -- chart:  bar(layer, semantic)
+-- needs:  annotated values
 CREATE OR REPLACE MACRO annotations.geva2022_fig2(subject := 'value', corpus := NULL, annotator := NULL) AS TABLE
 WITH
 shown AS (

@@ -18,6 +18,7 @@
 -- column: logprob: log probability of the answer, mean over the draws, in nats
 -- column: logit_difference: logit of the answer less that of the foil
 -- chart:  line(layer, effect)
+-- needs:  tracing
 --
 -- It says where information is carried. It does not say where editing the model would change it (Hase et al. 2023).
 CREATE OR REPLACE MACRO experiments.causal_trace(experiment, prompt, site := 'resid_post') AS TABLE

@@ -11,6 +11,7 @@
 -- column: author: who made it; null where they did not say
 -- column: started: date and time, UTC
 -- chart:  card
+-- needs:  experiment
 CREATE OR REPLACE MACRO experiments.experiment_summary() AS TABLE
 WITH
 asked AS (

@@ -27,6 +27,7 @@
 -- column: n_controls: random arms of the same lengths as this treatment
 -- column: n_controls_as_low: of them those whose over is as low or lower
 -- chart:  bar(name, over)
+-- needs:  suppression
 --
 -- Scorers that read a text as a bag of words are nearly a word filter turned round: against them a filter of the words that they know must win.
 CREATE OR REPLACE MACRO experiments.geva2022_table5(experiment := NULL, scorer := NULL, decoding := NULL) AS TABLE

@@ -13,6 +13,7 @@
 -- column: effect_se: its standard error over prompts; null for one prompt
 -- column: total_effect: mean over the same prompts of what noise takes from the probability of the answer, ATE, in [-1, 1]
 -- chart:  line(layer, effect)
+-- needs:  tracing
 CREATE OR REPLACE MACRO experiments.indirect_effects(experiment) AS TABLE
 WITH
 of_prompt AS (

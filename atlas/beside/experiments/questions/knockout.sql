@@ -11,6 +11,7 @@
 -- column: change: mean over prompts of (prob - clean prob) / clean prob of the answer; -1 where it is gone
 -- column: change_se: its standard error over prompts; null for one prompt
 -- chart:  line(layer, change)
+-- needs:  knockout
 CREATE OR REPLACE MACRO experiments.knockout(experiment) AS TABLE
 SELECT
     f.sources,

@@ -15,6 +15,7 @@
 -- column: effect: (D - D of the prompt as it is) / total_effect: 0 changes nothing, 1 makes it the other; null where total_effect is under 0.5
 -- column: total_effect: D of the other prompt less D of this one
 -- chart:  line(layer, effect)
+-- needs:  patching
 --
 -- Clean states put into a corrupted run show what is enough, corrupted ones put into a clean run what is needed; the two do not mirror each other.
 CREATE OR REPLACE MACRO experiments.patching(experiment) AS TABLE

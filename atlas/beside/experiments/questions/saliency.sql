@@ -15,6 +15,7 @@
 -- column: completeness_error: |sum - explained| / max(|explained|, 0.1); null where the method promises no sum
 -- column: is_complete: the error is 5% or less; null where there is none
 -- chart:  tokens
+-- needs:  saliency
 --
 -- Occlusion comes first where integrated gradients are not complete.
 CREATE OR REPLACE MACRO experiments.saliency(experiment, prompt) AS TABLE
