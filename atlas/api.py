@@ -20,10 +20,10 @@ from atlas.head_card import HeadCard, read_head_card
 from atlas.inventory import Status, read_status, status_html
 from atlas.questions import Question, question, questions
 from atlas.ranges import check_arguments
-from atlas.typed import guard, sandbox
+from atlas.typed import execution, sandbox
 from atlas.typed.hints import add_hints
 from schema.errors import AtlasError
-from schema.open.opening import open_with_beside
+from schema.open.open_with_beside import open_with_beside
 
 if TYPE_CHECKING:
     from atlas.live import Live
@@ -51,7 +51,7 @@ class Atlas:
         return answer_with_warning(self, name, args, kwargs)
 
     def sql(
-        self, query: str, parameters: Parameters = None, *, max_rows: int = guard.MAX_ROWS, timeout: float = guard.TIMEOUT, own_process: bool = False
+        self, query: str, parameters: Parameters = None, *, max_rows: int = execution.MAX_ROWS, timeout: float = execution.TIMEOUT, own_process: bool = False
     ) -> pl.DataFrame:
         """Run one SELECT over tables, views and questions; `parameters` fill `?` (a list) or `$name` (a dict).
 
@@ -66,7 +66,7 @@ class Atlas:
             if own_process:
                 result = sandbox.run(self.path, query, max_rows=max_rows, timeout=timeout)
             else:
-                result = guard.run_select(self.con, query, parameters, max_rows=max_rows, timeout=timeout)
+                result = execution.run_select(self.con, query, parameters, max_rows=max_rows, timeout=timeout)
         if result.frame.is_empty() and (why := explain_empty_statement(self.con, self.path, query)):
             warnings.warn(f"no rows: {why}", stacklevel=2)
         if result.is_truncated:

@@ -1,4 +1,7 @@
-"""The data dictionary: type and meaning of every table, view and column, in the files beside an atlas too; from an open atlas or from the metadata alone."""
+"""The data dictionary: type and meaning of every table, view and column, including those in files beside an atlas.
+
+It is read from an open atlas, or built from the metadata alone.
+"""
 
 import duckdb
 import polars as pl

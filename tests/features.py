@@ -39,9 +39,9 @@ def watch() -> None:
     """Note every feature that this process executes to its end, until it ends."""
     notes()
     wrap("atlas.frames", "fetch", lambda _answer, _con, sql, *_, **__: note("question", *questions_in(sql)))
-    wrap("atlas.typed.guard", "run_select", lambda _answer, _con, sql, *_, **__: note("question", *questions_in(sql)))
+    wrap("atlas.typed.execution", "run_select", lambda _answer, _con, sql, *_, **__: note("question", *questions_in(sql)))
     wrap("atlas.export.formats", "render", lambda _bytes, _frame, format, _style: note("export", format))
-    wrap("atlas.export.figures", "render_figure", lambda _bytes, _chart, format: note("export", format))
+    wrap("atlas.export.rendering", "render_figure", lambda _bytes, _chart, format: note("export", format))
     wrap("atlas.papers.make", "make_item", lambda made, *_: note("item", *([] if made.frame is None else [made.item.name])))
     wrap("ingest.store.register", "finish_run", note_run)
     wrap("ingest.experiments.driver", "carry_out", lambda _ran, _world, spec, *_: note("kind", spec.kind))
@@ -113,8 +113,8 @@ def commands() -> Iterable[str]:
 
 def registered() -> set[str]:
     """Every feature, from its registry."""
-    from atlas.export.figures import FIGURE_FORMATS
     from atlas.export.formats import FORMATS
+    from atlas.export.rendering import FIGURE_FORMATS
     from atlas.papers.catalogue import PAPERS
     from atlas.questions import questions
     from ingest.experiments.kinds import kinds

@@ -76,7 +76,7 @@ def test_every_folder_of_ours_is_a_package() -> None:
 def test_no_modules_import_each_other() -> None:
     assert find_circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == [{"b", "c"}]
     imports = read_imports(ROOT)
-    assert "schema.open.store" in imports["schema.open.opening"]
+    assert "schema.open.store" in imports["schema.open.open_with_beside"]
     assert find_circles(imports) == []
 
 

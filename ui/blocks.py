@@ -10,9 +10,9 @@ import polars as pl
 import streamlit as st
 
 from atlas.export.cells import display_cells
-from atlas.export.figures import FIGURE_FORMATS, figure_svg, render_figure
 from atlas.export.formats import Style, render
 from atlas.export.latex import tex
+from atlas.export.rendering import FIGURE_FORMATS, figure_svg, render_figure
 from atlas.export.visible import visible_text
 from atlas.left_out import describe_left_out
 from atlas.notes import notes

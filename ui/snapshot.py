@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from schema.errors import AtlasError, NotAnAtlas
-from schema.open.opening import Stamp, stamps
+from schema.open.open_with_beside import Stamp, stamps
 
 MOST_SERVED = 8
 """Maximum number of atlases of one server: every link looks all of them up, and each stays open."""

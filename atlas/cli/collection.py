@@ -36,7 +36,7 @@ def list_command(db: Path | None, **out: Any) -> None:
     with open_atlas(db) as a:
         if print_answer(a, "collections", {}, out) == 0:
             how = f"atlas collection add first --sql 'FROM neuron LIMIT 3' --by YOU --db {quote(str(a.path))}"
-            click.echo(f"note: no collections yet; `{how}` makes one of three neurons", err=True)
+            click.echo(f"note: no collections yet; `{how}` makes a collection that holds three neurons", err=True)
 
 
 @command.command(name="show")

@@ -80,7 +80,7 @@ def emit(
 
     frame = choose(frame, columns)
     if output == Path("-"):
-        raise click.UsageError("results go to standard output without -o: leave out -o -")
+        raise click.UsageError("`-o -` names no file: without -o, results go to standard output")
     is_terminal = output is None and sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if is_terminal else None
     is_kept = output is not None or format_ in ("latex", "parquet")

@@ -54,7 +54,7 @@ def command(
     atlas paper geva2021 demo.duckdb -o out/
     """
     with open_atlas(path or db) as a:
-        from atlas.export.figures import need_renderer
+        from atlas.export.rendering import need_renderer
 
         need_renderer()  # papers cannot be imported without
         from atlas.export.terminal import terminal_table

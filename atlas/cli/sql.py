@@ -46,7 +46,7 @@ def answer_sql(query: str, max_rows: int, timeout: float, db: Path | None, **out
 
 def check_seconds(_: click.Context, __: click.Parameter, seconds: float) -> float:
     """Check that a time limit is above 0 and at most LONGEST_TIMEOUT seconds; 'nan' is refused."""
-    from atlas.typed.guard import LONGEST_TIMEOUT
+    from atlas.typed.execution import LONGEST_TIMEOUT
 
     if not 0 < seconds <= LONGEST_TIMEOUT:
         raise click.BadParameter(f"{seconds:g} is not between 0 and {LONGEST_TIMEOUT:,.0f} seconds")

@@ -20,7 +20,7 @@ from atlas.model_row import model_weights
 from atlas.questions import question
 from atlas.ranges import check_arguments
 from atlas.statement import statement
-from atlas.typed import guard
+from atlas.typed import execution
 from schema.errors import AtlasError
 from schema.interventions.short import intervention_from
 
@@ -175,7 +175,7 @@ class LiveTrace:
 
     def sql(self, query: str) -> pl.DataFrame:
         """Run one SELECT over the atlas's tables with the prompt's rows; live_trace, live_position and so on have the prompt's rows alone."""
-        return guard.run_select(self.con, query).frame
+        return execution.run_select(self.con, query).frame
 
     def save(self, title: str, author: str | None = None, *, with_trace: bool = False) -> int:
         """Save the prompt, the arms, their predictions and the continuations as an experiment beside the atlas, and return its number.

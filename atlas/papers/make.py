@@ -7,14 +7,14 @@ from shlex import quote
 from atlas.api import Atlas
 from atlas.commands import complete
 from atlas.cursors import fetch_rows
-from atlas.export.figures import PACKAGES as FIGURE_PACKAGES
 from atlas.export.formats import Style, render
 from atlas.export.latex import tex
 from atlas.export.provenance import provenance
+from atlas.export.rendering import PACKAGES as FIGURE_PACKAGES
 from atlas.left_out import describe_left_out
+from atlas.papers.captions import active_of, caption, cut_note, printed_table, setting_of
 from atlas.papers.items import Item, RenderedItem
 from atlas.papers.needs import describe_unmet_need, kinds
-from atlas.papers.printed import active_of, caption, cut_note, printed_table, setting_of
 from schema.errors import AtlasError
 
 TABLE_FORMATS = {"tex": "latex", "md": "markdown", "csv": "csv", "parquet": "parquet"}

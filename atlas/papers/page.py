@@ -9,8 +9,8 @@ from pathlib import Path
 
 from atlas.export.html import html_table
 from atlas.export.visible import visible_line
+from atlas.papers.captions import comparison, cut_note, printed_table
 from atlas.papers.items import Paper, RenderedItem
-from atlas.papers.printed import comparison, cut_note, printed_table
 
 ARTICLE = re.compile(r'<article id="(\w+)">(.*?)</article>', re.DOTALL)
 """Pattern of one paper's article. In its text, every < is escaped."""

@@ -8,13 +8,13 @@ from pathlib import Path
 import polars as pl
 
 from atlas.api import Atlas
-from atlas.export.figures import FIGURE_FORMATS, render_figure
 from atlas.export.files import write_file
 from atlas.export.formats import save_bytes
+from atlas.export.rendering import FIGURE_FORMATS, render_figure
+from atlas.papers.captions import setting_of
 from atlas.papers.items import Item, Paper, RenderedItem
 from atlas.papers.make import TABLE_FORMATS, Choices, make_item, table_bytes
 from atlas.papers.page import ARTICLE, page
-from atlas.papers.printed import setting_of
 from schema.errors import AtlasError
 
 

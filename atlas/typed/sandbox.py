@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from atlas.typed.guard import MAX_ROWS, TIMEOUT, Result, require_limits, timeout_message
+from atlas.typed.execution import MAX_ROWS, TIMEOUT, Result, require_limits, timeout_message
 from schema import errors
 
 MEMORY = 4 << 30
@@ -58,7 +58,7 @@ def run(
     """Run one SELECT over the atlas at `path`: at most `max_rows` rows of `max_bytes` bytes within `timeout` seconds.
 
     process: one from `start_process`, which answers this statement alone; None to start one.
-    Raises what `atlas.typed.guard.run_select` raises, QueryTimeout past the time limit, AtlasError if the limit of memory or of bytes was exceeded.
+    Raises what `atlas.typed.execution.run_select` raises, QueryTimeout past the time limit, AtlasError if the limit of memory or of bytes was exceeded.
     """
     with begin_query(path, sql, max_rows=max_rows, timeout=timeout, max_bytes=max_bytes, memory=memory, process=process) as answer:
         return answer()

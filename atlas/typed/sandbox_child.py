@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import ipc
 
-from atlas.typed.guard import select_table
+from atlas.typed.execution import select_table
 from schema.errors import AtlasError
 from schema.open.lake import is_lake
-from schema.open.opening import open_with_beside
+from schema.open.open_with_beside import open_with_beside
 
 LEAST = 4
 """Fewest bytes counted for a value within a list or a structure, even for a bit: no output format writes fewer."""

@@ -139,7 +139,7 @@ def answers_under(
 
 
 def batches(changes: Sequence[Arm], model: Model, n_tokens: int) -> Iterator[tuple[int, ...]]:
-    """Yield batches of indices of changes that begin at the same layer. A batch fills one forward pass; each change takes n_tokens of its tokens."""
+    """Yield batches of indices of changes that begin at the same layer. A batch fills one forward pass, in which each change is a row of n_tokens tokens."""
     n = max(1, (CPU_TOKENS if model.device.type == "cpu" else USUAL_TOKENS) // n_tokens)
     starts = [first_layer(change, model.n_layers) for change in changes]
     for _, group in groupby(sorted(range(len(changes)), key=starts.__getitem__), key=starts.__getitem__):

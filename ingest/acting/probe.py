@@ -21,7 +21,7 @@ AT = 7
 
 @dataclass(frozen=True, eq=False)
 class RecordedPass:
-    """Tensors of one forward pass: from layer r those of row r, [seq, width], and the last states of all rows."""
+    """Tensors that one forward pass records: of layer r, those of row r alone, [seq, width]; and the last states of all rows."""
 
     coefficient: list[Tensor]
     moved: list[Tensor]

@@ -21,7 +21,7 @@ from ingest.experiments.spec import Spec, read_file, spec_of, to_toml
 from schema.errors import AtlasError, what_there_is
 from schema.fields import allowed_values, item_of, scalar_of
 from schema.grouped_help import GroupedCommand
-from schema.open.opening import open_with_beside
+from schema.open.open_with_beside import open_with_beside
 
 if TYPE_CHECKING:
     from ingest.experiments.driver import Tell

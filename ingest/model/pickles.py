@@ -45,7 +45,7 @@ def check_pickle(path: Path) -> None:
 
 
 def imported_names(file: IO[bytes]) -> Iterator[str]:
-    """Yield 'MODULE NAME' for each import of the next pickle in a file; torch accepts no other kinds of import than these."""
+    """Yield 'MODULE NAME' for each import of the next pickle in a file: of those kinds of import that torch accepts."""
     for code, argument, _ in pickletools.genops(file):
         if code.name in ("GLOBAL", "INST", "STACK_GLOBAL"):
             yield str(argument)

@@ -169,7 +169,7 @@ def require_files(folder: Path) -> None:
             raise AtlasError(f"{path} is neither a file nor a folder (a pipe or a device, say), and the folder of a model holds only those: remove it")
         most = MOST_CONFIG_BYTES if path.name in CONFIGURATIONS else MOST_TEXT_BYTES
         if path.suffix in TEXT and path.is_file() and (n := path.stat().st_size) > most:
-            raise AtlasError(f"{path} has {n:,} bytes, and {most:,} of it are read at most")
+            raise AtlasError(f"{path} has {n:,} bytes; at most {most:,} can be read")
 
 
 def gguf_source(path: Path, dtype: str | None) -> Source:

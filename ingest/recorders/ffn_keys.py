@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ingest.recorders.key_kernel import ABSENT, MAX_ROWS, NOWHERE, reduce_rows
+from ingest.recorders.top_k_kernel import ABSENT, MAX_ROWS, NOWHERE, reduce_rows
 from ingest.workers.finite import NotFinite
 from schema.terms import HISTOGRAM_BINS, PRECEDING
 

@@ -59,8 +59,8 @@ def table(rows: np.ndarray, **others: np.ndarray) -> pa.Table:
 def count_ngrams(documents: Sequence[np.ndarray], d_vocab: int) -> duckdb.DuckDBPyConnection:
     """Count the n-grams of documents, token_ids [n] each, into a database in memory. d_vocab: size of the vocabulary, over which p_0 is uniform.
 
-    In the names of tables, PART is `top` for n-grams of ORDERS, counted as the longest, and `gram` for shorter ones. The table PART_n has the n-grams and their
-    discounted shares, discount_PART_n the discounts, and context_PART_n the share that each context leaves to shorter n-grams.
+    Tables are named after n and PART: `top` if n is one of ORDERS, the longest order of a model, and `gram` if n is a shorter order of one. PART_n has the
+    n-grams and their discounted shares, discount_PART_n the discounts, and context_PART_n the share that each context leaves to shorter n-grams.
     """
     con = make_interrupt_safe(open_memory(torch.get_num_threads()))
     con.register("seen", table(np.concatenate([windows(each) for each in documents])))

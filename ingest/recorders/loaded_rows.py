@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from ingest.recorders.key_kernel import NOWHERE
+from ingest.recorders.top_k_kernel import NOWHERE
 from ingest.store.merges import layer_merge_sql
 from schema.terms import TAILS
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.recorders.ffn_keys import CpuKeys, KeyTriggers
-from ingest.recorders.key_kernel import ABSENT, NOWHERE
+from ingest.recorders.top_k_kernel import ABSENT, NOWHERE
 from ingest.recorders.torch_keys import TorchKeys
 from ingest.text.sequences import CutDocument
 from schema.terms import PRECEDING_RANKS, TAILS

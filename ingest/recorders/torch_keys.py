@@ -16,8 +16,8 @@ from torch import Tensor
 from ingest.model.device import send_to_device
 from ingest.model.models import Model
 from ingest.recorders.ffn_keys import Add, CpuKeys, KeyStatistics, KeyTriggers, check_finite
-from ingest.recorders.key_kernel import ABSENT, NOWHERE
 from ingest.recorders.scan import Batch, Cells, Moments, Triggers, better_cells, torch_scan
+from ingest.recorders.top_k_kernel import ABSENT, NOWHERE
 from schema.terms import HISTOGRAM_BINS, PRECEDING
 
 WAITING_SHARE = 0.25
@@ -141,9 +141,9 @@ def stack_layers(parts: Iterable[Tensor]) -> np.ndarray:
 
 
 def parts(n_seen: int, n_rows: int, k: int) -> Iterator[tuple[int, int]]:
-    """Yield the first row and the end of each part in which a batch is searched.
+    """Yield (first row, end) of each part of a batch; a batch is searched part by part.
 
-    Parts are small enough that few cells of each are better than the k-th best of the rows before.
+    A part is so small that few of its coefficients are better than the k-th best of the rows before it.
     """
     first = 0
     while first < n_rows:

@@ -209,7 +209,7 @@ def holder(lock: TextIO) -> str:
 def remove_work(work: Path) -> None:
     """Remove a working folder that this process has locked; the lock file goes last, since another process may take the folder once it is gone.
 
-    Files that are not an ingest's stay, and so does the folder that contains them.
+    Files that do not belong to an ingest are kept, and so is the folder that contains them.
     """
     remove_staged(staging_folder(work))
     for path in work.iterdir():

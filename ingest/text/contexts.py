@@ -1,4 +1,4 @@
-"""Numbers of contexts: positions with the same last tokens have the same number."""
+"""Numbering of contexts: positions whose last tokens are the same get the same number."""
 
 import numpy as np
 

@@ -1,4 +1,5 @@
-"""Files beside an atlas, NAME.<kind>.duckdb: each is attached read-only, as a database of the kind's name, when the atlas is opened (schema/open/opening.py).
+"""Files beside an atlas, NAME.<kind>.duckdb: each is attached read-only, as a database of the kind's name, by
+schema/open/open_with_beside.py when the atlas is opened.
 
 If there is no such file, an empty one from the user's cache is attached instead, with the kind's tables, views and questions: attaching it takes a millisecond,
 whereas creating its contents takes as long as opening the atlas. If the cache fails, only time is lost.

@@ -24,7 +24,7 @@ from schema.open.drafts import copy_to_draft, owner, remove_left
 from schema.open.kinds import Companion
 from schema.open.locks import hold_lock_file
 from schema.open.logs import check_log
-from schema.open.opening import open_with_beside
+from schema.open.open_with_beside import open_with_beside
 from schema.open.others import tables_with
 from schema.open.store import open_writer
 from schema.table_digests import digest_tables, store_digests

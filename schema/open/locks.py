@@ -56,7 +56,7 @@ def try_lock(path: Path) -> int | None:
             os.close(handle)
             if isinstance(error, BlockingIOError):
                 return None
-            raise AtlasError(f"cannot lock {path}, and without a lock one of two changes at once would be lost: {error.strerror}") from error
+            raise AtlasError(f"cannot lock {path}: {error.strerror}. Without a lock, one of two changes made at once would be lost") from error
         if is_handle_at(handle, path):
             try:
                 require_locks(path)

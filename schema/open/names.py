@@ -95,7 +95,7 @@ def has_maker(folder: Path, path: Path) -> bool:
 
 
 def remove_left(folder: Path) -> None:
-    """Remove a folder of second names that a killed process left; leave it as it is if it holds anything else.
+    """Remove a folder in which a killed process left second names (hard links) of an atlas; leave a folder that holds anything else.
 
     A process that has just made the folder, and not locked it yet, may find it gone.
     """

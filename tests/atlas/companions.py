@@ -6,7 +6,7 @@ from pathlib import Path
 
 from schema.audits import Finding, companion_audits, run_audit
 from schema.open.kinds import Companion
-from schema.open.opening import open_with_beside
+from schema.open.open_with_beside import open_with_beside
 
 
 def findings(path: Path, kind: Companion) -> Iterator[Finding]:

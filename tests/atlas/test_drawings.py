@@ -12,10 +12,10 @@ import pytest
 import vl_convert
 
 from atlas.export.drawings import Drawing, archive, to_pdf, to_svg, to_tex
-from atlas.export.figures import render_figure
 from atlas.export.formats import Style, legible, render
 from atlas.export.grids import Cell, grid_svg
 from atlas.export.lettering import advance, redraw_labels
+from atlas.export.rendering import render_figure
 from atlas.export.scripts import script_preamble
 from atlas.export.strips import Text, colour, strips_latex, strips_svg, texts_of
 from tests.pdf import characters, fonts, pages, text_of

@@ -9,7 +9,7 @@ import pytest
 import atlas
 from atlas import AtlasError, QueryRefused, QueryTimeout
 from atlas.cursors import IS_DUCKDB_1
-from atlas.typed.guard import run_select
+from atlas.typed.execution import run_select
 
 ATTACKS = [
     "COPY model TO '{out}'",

@@ -13,7 +13,7 @@ import atlas
 from atlas import AtlasError, QueryRefused
 from atlas.beside.annotations import ANNOTATIONS
 from atlas.typed import sandbox
-from atlas.typed.guard import run_select
+from atlas.typed.execution import run_select
 from tests.atlas.ending import require_own_end
 from tests.waiting import HANG_S
 

@@ -10,7 +10,7 @@ import pytest
 import atlas
 from atlas import QueryRefused
 from atlas.typed import allowed
-from atlas.typed.guard import run_select
+from atlas.typed.execution import run_select
 from atlas.typed.judge import judge
 
 VALUES = {
@@ -163,7 +163,7 @@ def test_every_kind_of_statement_but_one_is_refused(a: atlas.Atlas, kind: str) -
         def extract_statements(self, _: str) -> list[Said]:
             return [Said()]
 
-    from atlas.typed.guard import only_statement
+    from atlas.typed.execution import only_statement
 
     with pytest.raises(QueryRefused, match=f"read-only, and this is {kind}"):
         only_statement(Cursor(), "SELECT 1")

@@ -3,7 +3,7 @@
 import duckdb
 import pytest
 
-from atlas.papers.printed import setting_of
+from atlas.papers.captions import setting_of
 
 
 def rows(con: duckdb.DuckDBPyConnection, sql: str) -> list[tuple]:

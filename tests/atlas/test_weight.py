@@ -12,7 +12,7 @@ import atlas
 from atlas import AtlasError, QueryRefused
 from atlas.cli.main import main
 from atlas.typed import sandbox
-from atlas.typed.guard import EXPLAIN
+from atlas.typed.execution import EXPLAIN
 from atlas.typed.sandbox_child import LEAST, weight
 from tests.waiting import child_at_statement, has_ended, wait_until
 

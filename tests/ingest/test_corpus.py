@@ -191,7 +191,8 @@ def test_an_unsupported_file_names_what_is_supported(tmp_path, opened):
     write(tmp_path / "a.pdf", b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n")
     write(tmp_path / "b.bin", "x\0")
     with pytest.raises(
-        AtlasError, match=r"cannot read a\.pdf, b\.bin, which are no text in UTF-8. Give text with any suffix, or \.jsonl \.json .*\.gz \.zst \.bz2"
+        AtlasError,
+        match=r"cannot read a\.pdf, b\.bin, which are no text in UTF-8. Give text, whatever its suffix, or a table: \.jsonl \.json .*\.gz \.zst \.bz2",
     ):
         opened("*")
     write(tmp_path / "c.parquet.gz", gzip.compress(b"PAR1", mtime=0))

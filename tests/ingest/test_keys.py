@@ -12,8 +12,8 @@ import torch
 
 from ingest.recorders import torch_keys
 from ingest.recorders.ffn_keys import CpuKeys, KeyTriggers
-from ingest.recorders.key_kernel import ABSENT, NOWHERE
 from ingest.recorders.rows import trigger_rows
+from ingest.recorders.top_k_kernel import ABSENT, NOWHERE
 from ingest.recorders.torch_keys import TorchKeys
 from schema.errors import AtlasError
 from schema.terms import HISTOGRAM_BINS, PRECEDING, PRECEDING_RANKS, histogram_edges

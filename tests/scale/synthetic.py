@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.recorders.ffn_keys import KeyStatistics, KeyTriggers
-from ingest.recorders.key_kernel import NOWHERE
 from ingest.recorders.rows import statistics_rows, text_tables, trigger_rows
+from ingest.recorders.top_k_kernel import NOWHERE
 from ingest.recorders.values import N_NEIGHBOURS, N_TOKENS, neighbour_rows, token_rows
 from ingest.store.shards import Shard, write_shard
 from ingest.text.corpora import Document

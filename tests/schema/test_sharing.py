@@ -23,7 +23,7 @@ from atlas.beside.annotations.steps import propose
 from atlas.beside.annotations.subjects import Address, Pattern, read_shown_items
 from atlas.beside.collections import COLLECTIONS, keeping, members
 from atlas.cli.main import cli
-from schema.open import drafts, opening
+from schema.open import drafts, open_with_beside
 from schema.open.change import change_companion
 from schema.open.store import open_reader, open_writer
 from tests.atlas.collections.tiny_collections import write_tiny_collections
@@ -318,9 +318,9 @@ def test_an_atlas_that_is_replaced_while_it_is_opened_keeps_what_is_its_own(path
         return found
 
     n_asked: list[int] = []
-    others_by_kind = opening.others_by_kind
+    others_by_kind = open_with_beside.others_by_kind
     publish("other")
-    monkeypatch.setattr(opening, "others_by_kind", ask)
+    monkeypatch.setattr(open_with_beside, "others_by_kind", ask)
     with atlas.open(path) as a:
         assert a.collections().height == 2
         assert a.geva2021_fig2().height == 2

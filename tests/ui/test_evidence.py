@@ -11,7 +11,7 @@ import pytest
 
 from atlas.beside.experiments import EXPERIMENTS
 from atlas.beside.retrieval import RETRIEVALS
-from atlas.export.figures import render_figure
+from atlas.export.rendering import render_figure
 from schema.open import store
 from tests.atlas.experiments.tiny_experiments import write_tiny_experiments
 from tests.atlas.retrieval.tiny_retrievals import write_tiny_retrievals

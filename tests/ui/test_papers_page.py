@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from atlas.beside.experiments import EXPERIMENTS
 from atlas.beside.retrieval import RETRIEVALS
-from atlas.papers import printed
+from atlas.papers import captions
 from atlas.papers.catalogue import PAPERS
 from schema.open import store
 from tests.atlas.experiments.tiny_experiments import write_tiny_experiments
@@ -47,7 +47,7 @@ def shown(visit: Visit, path: Path, name: str, **query: str) -> AppTest:
 @pytest.mark.thorough
 def test_a_table_of_more_rows_than_are_printed_shows_those_that_are(visit: Visit, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = tables(shown(visit, tiny, "geva2021_top_values"))[0]["neuron"]
-    monkeypatch.setattr(printed, "ROWS", 2)
+    monkeypatch.setattr(captions, "ROWS", 2)
     app = shown(visit, tiny, "geva2021_top_values")
     assert not app.exception and len(whole) > 2
     assert tables(app)[0]["neuron"].to_list() == whole.to_list()[:2]

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from atlas.typed.guard import Result
+from atlas.typed.execution import Result
 from tests.atlas.retrieval.tiny_retrievals import write_tiny_retrievals
 from tests.ui import screenshots
 from tests.ui.conftest import Visit, htmls, tables, text_of

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from atlas.typed.guard import Result
+from atlas.typed.execution import Result
 from tests.atlas.test_guard import ATTACKS
 from tests.ui.conftest import Visit, tables, text_of
 from ui import query, running

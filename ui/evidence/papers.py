@@ -7,12 +7,12 @@ from functools import partial
 import polars as pl
 import streamlit as st
 
+from atlas.papers.captions import comparison, cut_note, printed_table, setting_of
 from atlas.papers.catalogue import PAPERS
 from atlas.papers.items import Item, Paper, RenderedItem
 from atlas.papers.make import make_item, table_bytes
 from atlas.papers.needs import describe_unmet_need
 from atlas.papers.page import DRAWN_WIDTH
-from atlas.papers.printed import comparison, cut_note, printed_table, setting_of
 from atlas.ranges import check_arguments
 from atlas.statement import statement
 from schema.errors import AtlasError

@@ -123,7 +123,7 @@ def address(text: str) -> Neuron | None:
 
 
 def show(layout: str, layer: int | None, area: Area | None, everything: Area, n_layers: int, found: data.Answer | None) -> None:
-    """Show the points in an area, None for the whole map, as a chart to draw on and as a table: cells of points, or single points if they are few."""
+    """Show a chart to draw on and a table of the points in an area (None: the whole map). Both show cells of points, or single points if they are few."""
     edges = area._asdict() if area else {}
     density = data.ask("map_density", layout=layout, layer=layer, **edges)
     n, shown, things = int(density.frame["n_points"].sum()), area or everything, THINGS[layout]

@@ -102,7 +102,7 @@ def keep_texts(con: duckdb.DuckDBPyConnection, experiment_id: int, model: Model)
         token_id, there, here = other[0]
         raise AtlasError(
             f"the experiments beside this atlas are of a model whose token {token_id} is {there!r}; in this atlas's model it is {here!r}. One file cannot hold "
-            "experiments of both: move it away, and run this again. It is unchanged"
+            "experiments of both models: move the file of experiments away, and run this again. Nothing was changed"
         )
     # what is there may be there twice, or a stranger's as far as an earlier release's spelling hides it
     con.execute(DELETE_TEXTS, {"id": experiment_id})

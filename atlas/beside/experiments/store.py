@@ -12,7 +12,7 @@ from atlas.beside.experiments import EXPERIMENTS
 from atlas.beside.experiments.inserting import Model, insert, keep_texts, model_of, require_size
 from schema.errors import AtlasError, what_there_is
 from schema.open.change import change_companion, change_companion_with_atlas, next_id
-from schema.open.opening import open_with_beside
+from schema.open.open_with_beside import open_with_beside
 from schema.open.others import tables_with
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from atlas.beside.retrieval.resuming import Batches, forget, work_folder
 from atlas.beside.retrieval.search import Neighbours, Propose, Queries, Texts, every_entry, neighbours
 from atlas.model_row import model_weights
 from schema.errors import AtlasError
-from schema.open.opening import open_with_beside
+from schema.open.open_with_beside import open_with_beside
 
 MOST_KEPT = 32
 """Maximum neighbours of a query that are stored."""

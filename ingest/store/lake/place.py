@@ -73,7 +73,7 @@ def database(session: "Connection") -> str:
 
 
 def word_table(session: "Connection") -> str:
-    """Name the table of words, which is created if missing, with the schema of the catalogue's tables: a role's search path may begin with another."""
+    """Return the name of the table of words, with its schema, because a role's search path may begin with another schema. Create the table if it is missing."""
     ((schema,),) = session.execute("SELECT c.relnamespace::regnamespace::text FROM pg_class AS c WHERE c.oid = 'ducklake_schema'::regclass").fetchall()
     name = f"{schema}.atlas_mark"
     # who may not create anything may write to one that is there

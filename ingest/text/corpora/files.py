@@ -59,8 +59,8 @@ def find_files(spec: str, form: str | None) -> list[Path]:
         raise AtlasError(f"corpus {spec!r}: Parquet is compressed inside, and is not read if it is compressed again; decompress {', '.join(packed[:5])}")
     if strange := [found.name for found in paths if form is None and suffix(found) not in SUFFIXES and not is_text(found)]:
         raise AtlasError(
-            f"corpus {spec!r}: cannot read {', '.join(strange[:5])}, which {'is' if len(strange) == 1 else 'are'} no text in UTF-8. Give text with any "
-            f"suffix, or {' '.join(f'.{each}' for each in FORMATS if each in TABLES)}; all but Parquet may be compressed ({' '.join(COMPRESSED)})"
+            f"corpus {spec!r}: cannot read {', '.join(strange[:5])}, which {'is' if len(strange) == 1 else 'are'} no text in UTF-8. Give text, whatever "
+            f"its suffix, or a table: {' '.join(f'.{each}' for each in FORMATS if each in TABLES)}; all but Parquet may be compressed ({' '.join(COMPRESSED)})"
         )
     return paths
 

@@ -61,7 +61,7 @@ def reflexive(random: Random, number: int) -> tuple[str, str]:
 
 
 def form(noun: str, number: int) -> str:
-    """Inflect a noun for one thing (0) or for several (1)."""
+    """Inflect a noun. number: 0 for the singular, 1 for the plural."""
     return noun if number == 0 else f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
 
 

@@ -21,7 +21,7 @@ def run(path: Path, *words: str) -> Result:
 
 def test_from_the_first_member_to_the_last(path: Path, tmp_path: Path) -> None:
     assert run(path, "list").stderr == (
-        f"note: no collections yet; `atlas collection add first --sql 'FROM neuron LIMIT 3' --by YOU --db {path}` makes one of three neurons\n"
+        f"note: no collections yet; `atlas collection add first --sql 'FROM neuron LIMIT 3' --by YOU --db {path}` makes a collection that holds three neurons\n"
     )
     assert run(path, "add", "cats", "L0N1", "L1H0", "--token", " cat", "--position", "2", "--by", "ada", "--note", "of cats").stderr == "cats: 4 added\n"
     sql = "SELECT layer, neuron FROM neuron WHERE neuron = 1"

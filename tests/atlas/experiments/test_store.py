@@ -107,7 +107,8 @@ def test_texts_of_another_vocabulary_do_not_stand_under_the_numbers_of_this_one(
     con.execute("UPDATE token SET text = ' HUND' WHERE text = ' dog'; UPDATE token SET text = ' saß' WHERE text = ' sat'")
     con.close()
     with pytest.raises(
-        AtlasError, match="are of a model whose token .* is ' .*'; in this atlas's model it is ' .*'. One file cannot hold experiments of both: move it away"
+        AtlasError,
+        match="are of a model whose token .* is ' .*'; in this atlas's model it is ' .*'. One file .* both models: move the file of experiments away",
     ):
         save(full_path, arrow(live()))
     assert EXPERIMENTS.path(full_path).read_bytes() == before

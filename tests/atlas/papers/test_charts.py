@@ -13,7 +13,7 @@ import pytest
 import atlas
 from atlas import charts
 from atlas.charts import GAP, heat_map
-from atlas.export.figures import DPI, FIGURE_FORMATS, render_figure
+from atlas.export.rendering import DPI, FIGURE_FORMATS, render_figure
 from tests.atlas.papers.rows import ITEMS, rows_of
 from tests.pdf import characters, fonts, is_whole, pages
 

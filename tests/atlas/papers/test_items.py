@@ -9,10 +9,10 @@ import pytest
 
 import atlas
 from atlas.cli.paper import PAPERS as OFFERED
+from atlas.papers.captions import caption, comparison
 from atlas.papers.catalogue import PAPERS
 from atlas.papers.make import make_item
 from atlas.papers.needs import NEEDS, describe_unmet_need
-from atlas.papers.printed import caption, comparison
 from tests.atlas.papers.rows import ANNOTATED, CHOICES, ITEMS, rows_of
 from tests.atlas.tiny_atlas import write_tiny_atlas
 

@@ -7,7 +7,7 @@ import altair as alt
 import polars as pl
 import pytest
 
-from atlas.export.figures import render_figure
+from atlas.export.rendering import render_figure
 from atlas.papers.labels import LONGEST, SAFE, label, labels
 from tests.pdf import fonts, text_of
 
