@@ -149,7 +149,7 @@ def test_ask_takes_lists_and_text(call) -> None:
     assert [row["n_extreme"] for row in rows] == [0, 3, 1]
     code, _, err = call("ask", "token_context", "--position-ids", "1,x")
     assert code == 2
-    assert "no list of whole numbers" in err
+    assert "not a list of whole numbers" in err
 
 
 @pytest.mark.thorough
@@ -486,8 +486,8 @@ def test_a_time_limit_is_one(call, seconds: str) -> None:
         (["questions", "top_trigers"], 2, "no such option"),
         (["ask", "money"], 2, "no question has 'money' in its name or title. If it is a word of the text, ask neurons_promoting('money')"),
         (["ask", "repeat"], 2, "no question 'repeat'; did you mean elhage2021_induction, head_behaviours, heads_by, trigger_contexts?"),
-        (["ask", "token_context", "--position-ids", "[1,two]"], 2, "no list of whole numbers"),
-        (["ask", "token_context", "--position-ids", "²"], 2, "no list of whole numbers"),
+        (["ask", "token_context", "--position-ids", "[1,two]"], 2, "not a list of whole numbers"),
+        (["ask", "token_context", "--position-ids", "²"], 2, "not a list of whole numbers"),
         (["ask", "token_context", "--position-ids", "1" * 5_000], 2, f"'{'1' * 80}' is not a list of whole numbers"),
     ],
 )

@@ -223,7 +223,7 @@ def test_only_what_other_machines_reach_is_said_to_be_reached(tiny: Path, starte
 
 
 def test_where_the_system_limits_no_memory_it_is_said(tiny: Path, started: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "limits no process's memory" not in CliRunner().invoke(ui, [str(tiny), "--no-browser"]).stderr
+    assert "cannot limit the memory of a process" not in CliRunner().invoke(ui, [str(tiny), "--no-browser"]).stderr
     monkeypatch.setattr("ui.cli.LIMITS_MEMORY", False)
     said = CliRunner().invoke(ui, [str(tiny), "--no-browser"]).stderr
     assert "note: this system cannot limit the memory of a process: statements are limited to 3 GB by DuckDB's own count, and to 10 seconds\n" in said

@@ -90,7 +90,7 @@ def test_a_layer_a_head_and_another_token_are_opened(visit: Visit, world: World)
     with atlas.open(world.atlas) as a:
         direct = a.live().trace(PROMPT, apart=3)
         first = direct.ask("attention_sources", direct.position_id(3), 1, 0).row(0, named=True)
-    assert f"{first['moved_share']:.0%} of it, at a weight of {first['weight']:.2f}" in text_of(app)
+    assert f"{first['moved_share']:.0%}, at a weight of {first['weight']:.2f}" in text_of(app)
 
 
 def test_each_token_of_a_prompt_has_its_surprisal_as_is_and_switched(visit: Visit, world: World) -> None:

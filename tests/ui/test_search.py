@@ -83,7 +83,7 @@ def test_neurons_by_range(visit: Visit, tiny: Path) -> None:
     app.number_input(key="value_norm_to").set_value(None).run()
     assert rows(app, "layer", "neuron") == [(0, 3), (1, 0), (2, 1), (1, 2), (1, 3), (2, 3)]
     app.number_input(key="value_norm_to").set_value(1.0).run()
-    assert "value_norm from 2 to 1: nothing lies there" in text_of(app)
+    assert "value_norm from 2 to 1: this range is empty" in text_of(app)
     app.number_input(key="value_norm_from").set_value(None).run()
     app.multiselect(key="columns").set_value(["value_norm", "mean"]).run()
     app.number_input(key="mean_from").set_value(0.7).run()
