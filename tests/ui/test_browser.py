@@ -212,7 +212,7 @@ def test_an_address_that_does_not_exist_is_said(open_window: Callable[..., Visit
     page = open_window().go("component?at=L99N0")
     expect(page.get_by_text("no layer 99: this model has layers 0 to 15")).to_be_visible()
     page = open_window().go("prediction?position=5")
-    expect(page.get_by_text("position 5 is not traced; the nearest that are")).to_be_visible()
+    expect(page.get_by_text("position 5 is not traced; the nearest traced positions are")).to_be_visible()
 
 
 @pytest.mark.thorough
