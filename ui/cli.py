@@ -31,7 +31,7 @@ def names(_context: click.Context, _parameter: click.Parameter, given: tuple[str
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
 @click.option("--db", type=click.Path(path_type=Path), envvar="ATLAS_DB", metavar="FILE", show_envvar=True, help="The atlas to browse.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8501, show_default=True, help="0 takes any free one.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8501, show_default=True, help="Port to listen at; 0 takes any free port.")
 @click.option(
     "--address",
     default=LOOPBACK,
@@ -40,13 +40,18 @@ def names(_context: click.Context, _parameter: click.Parameter, given: tuple[str
     help="Where to listen; 0.0.0.0 lets others on the network read this atlas.",
 )
 @click.option(
-    "--host", "hosts", multiple=True, callback=names, metavar="NAME", help="A further name that it is served under, as by a proxy. May be given again."
+    "--host",
+    "hosts",
+    multiple=True,
+    callback=names,
+    metavar="NAME",
+    help="A further name under which the pages are served, such as a proxy's. May be given again.",
 )
 @click.option("--browser/--no-browser", default=True, help="Open a browser window.")
 def ui(paths: tuple[Path, ...], db: Path | None, port: int, address: str, hosts: tuple[str, ...], browser: bool) -> None:
     """Browse atlases in the web browser: keys, predictions, promotion and elimination, figures, SQL. Stop it with Ctrl-C.
 
-    The first is shown where a link names none; the menu behind its name has the others.
+    The first atlas is shown if a link names none; the menu under its name lists the others.
 
     The pages write annotations and collections, in files beside an atlas, and nothing else.
     """

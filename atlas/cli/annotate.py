@@ -22,11 +22,11 @@ def command() -> None:
 
     \b
     atlas annotate sheet --db demo.duckdb --subject keys -o keys.csv      a sample to fill in with a spreadsheet program
-    atlas annotate load keys.csv --db demo.duckdb --annotator anna        refused, with the row, where it breaks a rule
+    atlas annotate load keys.csv --db demo.duckdb --annotator anna        a sheet that breaks a rule is refused, with the row
     atlas ask geva2021_fig2 --db demo.duckdb                              the figures; also geva2022_concepts, annotation_agreement, …
 
-    Annotations are kept beside the atlas, in demo.annotations.duckdb, and stay when it is ingested again. In SQL they are the
-    database annotations: FROM annotations.pattern.
+    Annotations are stored beside the atlas, in demo.annotations.duckdb, and stay when the atlas is ingested again. In SQL they are
+    in the database annotations: FROM annotations.pattern.
     """
 
 
@@ -41,17 +41,22 @@ def sample_options(command: F) -> F:
 
 
 @command.command(name="sheet")
-@click.option("--subject", type=click.Choice(list(SUBJECTS)), required=True, help="Keys by their texts; the others by the tokens they promote.")
+@click.option(
+    "--subject",
+    type=click.Choice(list(SUBJECTS)),
+    required=True,
+    help="What to annotate: keys by the texts that trigger them, the others by the tokens they promote.",
+)
 @sample_options
-@click.option("--annotator", metavar="NAME", help="Fill in what NAME has annotated so far, to go on from; miner for the proposals.")
+@click.option("--annotator", metavar="NAME", help="Fill in what NAME has annotated so far, to continue it; miner for the proposals.")
 @db_option
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The sheet, CSV; must not exist yet.")
 def sheet_command(subject: str, per_layer: int, seed: int, corpus: int | None, annotator: str | None, db: Path | None, output: Path) -> None:
     """Write a seeded sample as a sheet to fill in: 25 texts that trigger a key most, one of a sequence, or the 30 tokens that a vector promotes most.
 
-    Open it with LibreOffice or Excel (CSV, UTF-8, separated by commas). Its first rows say how to fill it in: where at least 3 texts (4 tokens)
+    Open the sheet with LibreOffice or Excel (CSV, UTF-8, separated by commas). Its first rows say how to fill it in: where at least 3 texts (4 tokens)
     of a block have something in common, give one row of the block a kind and a description, and write that row's letter in explained_by beside
-    every text it explains. Write none as kind where there is nothing; a block left empty counts as not looked at.
+    every text it explains. Write none as the kind if they have nothing in common; an empty block counts as not looked at.
     """
     from atlas.beside.annotations.steps import make_sheet
     from atlas.export.files import write_file
@@ -69,15 +74,15 @@ def sheet_command(subject: str, per_layer: int, seed: int, corpus: int | None, a
 
 @command.command(name="load")
 @click.argument("sheet", type=click.Path(path_type=Path))
-@click.option("--annotator", required=True, metavar="NAME", help="Who filled it in.")
-@click.option("--replace", is_flag=True, help="Where NAME has annotated the same key or vector before, put this in its place.")
+@click.option("--annotator", required=True, metavar="NAME", help="Who filled in the sheet.")
+@click.option("--replace", is_flag=True, help="Replace what NAME has annotated before of the same keys or vectors.")
 @db_option
 @output_options()
 def load_command(sheet: Path, annotator: str, replace: bool, db: Path | None, **out: Any) -> None:
     """Load a filled-in SHEET, all of it or nothing, and print what NAME and others have annotated.
 
-    Refused, with every row: a pattern of fewer than 3 texts, a concept of fewer than 4 tokens, one without a description or of an unknown kind,
-    texts or tokens that are not those of this atlas, and what NAME has annotated before.
+    Reasons to refuse a sheet, each reported with its row: a pattern of fewer than 3 texts, a concept of fewer than 4 tokens, a pattern or concept
+    without a description or of an unknown kind, texts or tokens that this atlas does not show, and keys or vectors that NAME has annotated before.
     """
     from atlas.beside.annotations.steps import load
     from atlas.export.visible import visible_line
@@ -99,7 +104,7 @@ def load_command(sheet: Path, annotator: str, replace: bool, db: Path | None, **
 def propose_command(per_layer: int, seed: int, corpus: int | None, db: Path | None, **out: Any) -> None:
     """Propose patterns of keys: endings that 3 or more texts share, and metadata values that their documents share more than by chance.
 
-    They are kept as those of the annotator miner in the place of earlier ones, and marked as proposed: no figure counts them as a person's.
+    They are stored under the annotator miner, replace earlier proposals, and are marked as proposed: no figure counts them as a person's.
     """
     from atlas.beside.annotations.steps import propose
 
@@ -113,7 +118,7 @@ def propose_command(per_layer: int, seed: int, corpus: int | None, db: Path | No
 @db_option
 @output_options()
 def status_command(db: Path | None, **out: Any) -> None:
-    """Say who has annotated what, how much of it is covered, and what the atlas no longer shows as it was annotated (n_stale)."""
+    """Say who has annotated what, how much of it is covered, and how many annotated items differ from what the atlas shows (n_stale)."""
     print_status(db, out)
 
 

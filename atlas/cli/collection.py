@@ -23,8 +23,8 @@ def command() -> None:
     atlas collection add money --sql "FROM neurons_promoting('money')" --by ada --db demo.duckdb
     atlas sql "FROM neuron SEMI JOIN collections.in_collection('money') USING (layer, neuron)" --db demo.duckdb
 
-    Collections are kept beside the atlas, in demo.collections.duckdb, and stay when it is ingested again. In SQL they are the
-    database collections: FROM collections.collection_member.
+    Collections are stored beside the atlas, in demo.collections.duckdb, and stay when the atlas is ingested again. In SQL they are
+    in the database collections: FROM collections.collection_member.
     """
 
 
@@ -32,7 +32,7 @@ def command() -> None:
 @db_option
 @output_options()
 def list_command(db: Path | None, **out: Any) -> None:
-    """List the collections, and how many things of each kind they have."""
+    """List the collections, and how many members of each kind they have."""
     with open_atlas(db) as a:
         if print_answer(a, "collections", {}, out) == 0:
             how = f"atlas collection add first --sql 'FROM neuron LIMIT 3' --by YOU --db {quote(str(a.path))}"
@@ -44,7 +44,7 @@ def list_command(db: Path | None, **out: Any) -> None:
 @db_option
 @output_options()
 def show_command(name: str, db: Path | None, **out: Any) -> None:
-    """Print what is in NAME, or write it to the file of -o, in the order in which it was added."""
+    """Print the members of collection NAME, or write them to the file of -o, in the order in which they were added."""
     with open_atlas(db) as a:
         print_answer(a, "in_collection", {"collection": name}, out)
 
@@ -64,7 +64,7 @@ def print_answer(a: "Atlas", question: str, arguments: dict[str, object], out: d
 
 def thing_options(command: Any) -> Any:
     for option in (
-        click.option("--sql", metavar="SELECT", help="What the rows of one SELECT are of: layer and neuron, layer and head, position_id, or token_id."),
+        click.option("--sql", metavar="SELECT", help="Take members from the rows of one SELECT: layer and neuron, layer and head, position_id, or token_id."),
         click.option("--token", "tokens", multiple=True, metavar="TEXT", help="A token of the vocabulary, with its leading space. May be given again."),
         click.option("--position", "positions", multiple=True, type=click.IntRange(min=0), metavar="ID", help="A position_id. May be given again."),
     ):
@@ -75,12 +75,12 @@ def thing_options(command: Any) -> Any:
 @command.command(name="add")
 @click.argument("name")
 @thing_options
-@click.option("--by", required=True, metavar="WHO", help="Who adds them, as you call yourself.")
-@click.option("--note", default="", metavar="TEXT", help="What a new collection is of.")
-@click.option("--member-note", default="", metavar="TEXT", help="What is to be said of what is added.")
+@click.option("--by", required=True, metavar="WHO", help="Your name: who adds the members.")
+@click.option("--note", default="", metavar="TEXT", help="What a new collection contains.")
+@click.option("--member-note", default="", metavar="TEXT", help="A note on the members that are added.")
 @db_option
 def add_command(name: str, by: str, note: str, member_note: str, db: Path | None, **things: Any) -> None:
-    """Add to collection NAME, which is made if there is none: addresses such as L20N100 and L7H3, positions, tokens, the rows of a SELECT."""
+    """Add addresses such as L20N100 and L7H3, positions, tokens, or the rows of a SELECT to collection NAME, which is created if needed."""
     from atlas.beside.collections import keeping
 
     with open_atlas(db) as a:
@@ -111,7 +111,7 @@ def members(a: "Atlas", addresses: tuple[str, ...], positions: tuple[int, ...], 
 @click.option("--whole", is_flag=True, help="Remove the collection itself, with all that is in it.")
 @db_option
 def remove_command(name: str, whole: bool, db: Path | None, **things: Any) -> None:
-    """Take things out of collection NAME, or remove it with --whole."""
+    """Remove members from collection NAME, or the whole collection with --whole."""
     from atlas.beside.collections import keeping
 
     if whole == any(things.values()):
@@ -138,7 +138,7 @@ def rename_command(name: str, to: str, db: Path | None) -> None:
 @click.argument("note")
 @db_option
 def describe_command(name: str, note: str, db: Path | None) -> None:
-    """Put NOTE in the place of what was said of collection NAME."""
+    """Replace the note of collection NAME by NOTE."""
     from atlas.beside.collections import keeping
 
     with open_atlas(db) as a:

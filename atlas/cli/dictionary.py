@@ -13,9 +13,9 @@ from atlas.cli.options import db_option, emit, open_atlas, output_options
 @db_option
 @output_options()
 def command(relation: str | None, db: Path | None, **out: Any) -> None:
-    """Print every table, view and column with its type and meaning; of RELATION alone if it is given.
+    """Print every column of every table and view with its type and meaning, or only the columns of RELATION.
 
-    Without an atlas it is the dictionary of a new one. `--format markdown` gives a page with one section a relation.
+    Without an atlas, print the dictionary of a new atlas. `--format markdown` gives a page with one section per relation.
     """
     import polars as pl
 

@@ -30,16 +30,16 @@ class Experiments(click.Group):
 
 @click.group(cls=Experiments)
 def command() -> None:
-    """Run, list, show and remove experiments: prompts, what was changed in the forward pass, and what came of it.
+    """Run, list, show and remove experiments: prompts, interventions in the forward pass, and their outcomes.
 
     \b
-    atlas experiment run tracing.toml --db demo.duckdb     what a file says; tracing, knockout, … build it from options
-    atlas experiment list --db demo.duckdb                 which there are
-    atlas experiment show 0 --db demo.duckdb               one of them: settings, prompts, arms
-    atlas ask arm_effects --experiment 0 --db demo.duckdb  what its arms did; also before_after, causal_trace, knockout, saliency, …
+    atlas experiment run tracing.toml --db demo.duckdb     the experiment that a file describes; tracing, knockout, … take options instead
+    atlas experiment list --db demo.duckdb                 all experiments
+    atlas experiment show 0 --db demo.duckdb               one experiment: settings, prompts, arms
+    atlas ask arm_effects --experiment 0 --db demo.duckdb  the effects of its arms; also before_after, causal_trace, knockout, saliency, …
 
-    Experiments are kept beside the atlas, in demo.experiments.duckdb, and stay when it is ingested again. In SQL they are the
-    database experiments: FROM experiments.arm.
+    Experiments are stored beside the atlas, in demo.experiments.duckdb, and stay when the atlas is ingested again. In SQL they are
+    in the database experiments: FROM experiments.arm.
     """
 
 
@@ -76,7 +76,7 @@ def show_command(experiment: int, db: Path | None) -> None:
 @click.argument("experiment", type=int)
 @db_option
 def remove_command(experiment: int, db: Path | None) -> None:
-    """Remove one experiment with everything that is of it. EXPERIMENT is its number; those of the others stay as they are."""
+    """Remove one experiment with all its rows. EXPERIMENT is its number; other experiments keep their numbers."""
     from atlas.beside.experiments.store import remove
 
     path = require_path(db)

@@ -20,7 +20,7 @@ class Exports(Asks):
 
 @click.group(cls=Exports, subcommand_metavar="QUESTION [OPTIONS] -o FILE")
 def command() -> None:
-    """Write a question, or one SELECT, to a file; the suffix says the format.
+    """Write a question, or one SELECT, to a file; the suffix determines the format.
 
     .csv .json .jsonl .parquet .md .tex .txt. FILE.provenance.json beside it says which model, corpora, SQL and versions the rows come from.
 

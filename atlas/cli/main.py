@@ -63,21 +63,21 @@ def describe_damaged_file(error: BaseException) -> str | None:
 
 
 COMMANDS = {
-    "annotate": ("atlas.cli.annotate", "Say what keys and values have in common: sheets, proposals, agreement."),
+    "annotate": ("atlas.cli.annotate", "Annotate what texts of keys or tokens of values have in common."),
     "ask": ("atlas.cli.ask", "Ask a question by name."),
     "collection": ("atlas.cli.collection", "Keep named sets of neurons, heads, positions and tokens."),
     "experiment": ("atlas.cli.experiment", "Run, list, show and remove experiments with an atlas's model."),
     "export": ("atlas.cli.export", "Write a question or a SELECT to a file, with its provenance."),
     "paper": ("atlas.cli.paper", "Write every figure and table of a paper: atlas paper geva2021 FILE -o out/."),
     "questions": ("atlas.cli.questions", "List the questions, or print one with its SQL."),
-    "retrieve": ("atlas.cli.retrieve", "Mix what follows the nearest kept keys into predictions."),
+    "retrieve": ("atlas.cli.retrieve", "Mix the tokens that follow the nearest stored keys into predictions."),
     "schema": ("atlas.cli.dictionary", "Print the data dictionary."),
     "show": ("atlas.cli.show", "Show one neuron or attention head on one page: atlas show L3N17."),
     "sql": ("atlas.cli.sql", "Run one SELECT."),
     "status": ("atlas.cli.status", "Say what an atlas holds."),
     "tour": ("atlas.cli.tour", "Walk through an atlas in a minute."),
     "trace": ("atlas.cli.trace", "Trace a prompt of yours, with parts of the model switched."),
-    "verify": ("atlas.cli.verify", "Check every rule that the tables keep."),
+    "verify": ("atlas.cli.verify", "Check that files are undamaged and every rule of the tables holds."),
 }
 """Name → the module that has the command, and the command's line in the help."""
 
@@ -154,7 +154,7 @@ def _distributions(package: str) -> list:
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=print_versions, help="Versions of this and what it runs on.")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=print_versions, help="Print the versions of atlas and of its libraries.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def cli(debug: bool) -> None:
     """How a transformer language model builds its predictions, as a database.

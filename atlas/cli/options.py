@@ -37,7 +37,7 @@ def output_options(*, to_file: bool = False) -> Callable[[F], F]:
             click.option(
                 "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", required=to_file, help="Write FILE, and FILE.provenance.json beside it."
             ),
-            click.option("--format", "format_", type=click.Choice(FORMATS), help="Default: what the suffix of -o says, else table."),
+            click.option("--format", "format_", type=click.Choice(FORMATS), help="Output format.  [default: that of the suffix of -o, else table]"),
         ):
             command = option(command)
         return command

@@ -26,12 +26,12 @@ def folder(ctx: click.Context, param: click.Parameter, value: str) -> Path:
 @db_option
 @click.option("-o", "--output", "out", required=True, type=click.Path(file_okay=False), callback=folder, metavar="FOLDER", help="Where the files go.")
 @click.option("--only", multiple=True, metavar="ITEM", help="Only this item, such as fig4; may be given several times.")
-@click.option("--corpus", type=int, help="One corpus_id; an item of one text needs it where there are several.")
+@click.option("--corpus", type=int, help="A corpus_id; items about one text need it if the atlas has several.")
 @click.option(
     "--threshold", type=float, default=10.0, show_default=True, help="geva2022: score above which a sub-update is extreme, in logits; the paper takes 10 and 5."
 )
 @click.option("--experiment", type=click.IntRange(0), help="meng2022, geva2023: the experiment; without it the last of its kind.")
-@click.option("--prompt", type=click.IntRange(0), help="meng2022: the prompt of the map; without it the one that the noise takes most from.")
+@click.option("--prompt", type=click.IntRange(0), help="meng2022: the prompt of the map; without it the prompt whose answer loses most by the noise.")
 @click.option("--retrieval", type=click.IntRange(0), help="khandelwal2020: the retrieval; without it the last.")
 def command(
     paper: str,

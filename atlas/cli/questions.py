@@ -13,7 +13,7 @@ from schema.errors import AtlasError
 @click.argument("words", nargs=-1, metavar="[NAME | WORD…]")
 @output_options()
 def command(words: tuple[str, ...], **out: Any) -> None:
-    """List the questions, or those with every WORD in name, title or source; of one NAME print the file: header and SQL. No atlas is needed."""
+    """List all questions, or those with every WORD in name, title or source; for the NAME of a question, print its header and SQL. No atlas is needed."""
     if len(words) == 1 and words[0] in questions():
         click.echo(questions()[words[0]].sql, nl=False)
         return

@@ -8,18 +8,24 @@ import click
 
 @click.command()
 @click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--store", required=True, type=int, help="corpus_id of the text whose entries are looked among: the training split.")
-@click.option("--tune", required=True, type=int, help="corpus_id of the text that k, temperature and weight are chosen on: the validation split.")
-@click.option("--test", required=True, type=int, help="corpus_id of the text that the choice is scored on, once.")
-@click.option("--queries", type=click.IntRange(1), default=10_000, show_default=True, help="Positions of each that are asked for, at most.")
-@click.option("--k", type=click.IntRange(1), default=1024, show_default=True, help="Neighbours at most: 8, 64, 256 and 1024 are tried up to it, and it.")
+@click.option("--store", required=True, type=int, help="corpus_id of the text whose entries are searched: the training split.")
+@click.option("--tune", required=True, type=int, help="corpus_id of the text on which k, temperature and weight are chosen: the validation split.")
+@click.option("--test", required=True, type=int, help="corpus_id of the text on which the choice is scored, once.")
+@click.option("--queries", type=click.IntRange(1), default=10_000, show_default=True, help="Maximum number of positions of each text that are queried.")
+@click.option(
+    "--k",
+    type=click.IntRange(1),
+    default=1024,
+    show_default=True,
+    help="Maximum number of neighbours: 8, 64, 256 and 1024 up to this number are tried, and the number.",
+)
 @click.option("--exact/--compressed", "is_exact", default=None, help="How neighbours are found.  [default: exact up to 5 million entries]")
 @click.option("--trained-on/--not-trained-on", "is_training_text", default=None, help="Say whether the model was trained on the store's text.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the choice of queries.")
 def command(target: Path, store: int, tune: int, test: int, queries: int, k: int, is_exact: bool | None, is_training_text: bool | None, seed: int) -> None:
-    """Look for neighbours in the keys beside the atlas TARGET, and mix what follows them with the model's prediction (kNN-LM, Khandelwal et al. 2020).
+    """Look for neighbours in the keys of the atlas TARGET, and mix the tokens that follow them with the model's prediction (kNN-LM, Khandelwal et al. 2020).
 
-    Keys are what `atlas ingest` keeps with --keys; no model is loaded. What is found is kept beside the atlas, in NAME.retrievals.duckdb.
+    The keys are those that `atlas ingest --keys` stored; no model is loaded. Results are stored beside the atlas, in NAME.retrievals.duckdb.
 
     \b
     atlas retrieve smollm2.duckdb --store 0 --tune 1 --test 2

@@ -71,16 +71,16 @@ def sql_command(*, to_file: bool) -> click.Command:
     @click.command(name="sql")
     @click.argument("query")
     @click.option(
-        "--max-rows", type=click.IntRange(min=1), metavar="N", help=f"Stop after so many rows: {MAX_ROWS:,} that are printed, {MAX_FILE_ROWS:,} of a file."
+        "--max-rows", type=click.IntRange(min=1), metavar="N", help=f"Stop after N rows.  [default: {MAX_ROWS:,} if printed, {MAX_FILE_ROWS:,} in a file]"
     )
-    @click.option("--timeout", type=float, callback=check_seconds, default=TIMEOUT, show_default=True, metavar="SECONDS", help="Stop after.")
+    @click.option("--timeout", type=float, callback=check_seconds, default=TIMEOUT, show_default=True, metavar="SECONDS", help="Stop after this time.")
     @db_option
     @output_options(to_file=to_file)
     def command(query: str, max_rows: int | None, timeout: float, db: Path | None, **out: Any) -> None:
         """Run one SELECT; QUERY is the SQL, or - to read it from standard input.
 
         Questions are table functions: atlas sql "FROM top_triggers(3, 17)". Nothing can be written, and no other file can be read.
-        It runs in a process of its own, which ends at its limits of time and memory.
+        The query runs in a separate process, which ends at its limits of time and memory.
         """
         query = read_stdin_query() if query == "-" else query
         answer_sql(query, max_rows or (MAX_FILE_ROWS if out["output"] else MAX_ROWS), timeout, db, **out)

@@ -10,7 +10,7 @@ from atlas.cli.options import db_option, open_atlas
 @click.command()
 @click.argument("path", required=False, type=click.Path(path_type=Path))
 @db_option
-@click.option("--json", "as_json", is_flag=True, help="The same for machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(path: Path | None, db: Path | None, as_json: bool) -> None:
     """Say what an atlas holds: model, corpora, runs, rows. PATH stands in for --db."""
     place = path or db

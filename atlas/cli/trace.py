@@ -86,7 +86,7 @@ def lines_of(said: dict[str, Any], names: Sequence[str], width: int) -> list[str
 GROUPS = {
     "The prompt": ("db", "chat", "index"),
     "What is switched": ("switches", "files", "corpus", "n_off", "layers"),
-    "What comes of it": ("n_new", "seed", "title", "with_trace", "kept"),
+    "The result": ("n_new", "seed", "title", "with_trace", "kept"),
 }
 """Headings of the help, and their options."""
 
@@ -94,25 +94,30 @@ GROUPS = {
 @click.command(cls=GroupedCommand, groups=GROUPS)
 @click.argument("texts", nargs=-1, metavar="TEXT")
 @db_option
-@click.option("--set", "switches", multiple=True, metavar="L20N630=max*0.5", help="Switch a neuron or a head; all of them together are one arm.")
+@click.option("--set", "switches", multiple=True, metavar="L20N630=max*0.5", help="Switch a neuron or a head; all --set options together are one arm.")
 @click.option(
-    "--arm", "files", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE", help="A JSON list of interventions: an arm."
+    "--arm",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A file with a JSON list of interventions: one more arm.",
 )
-@click.option("--generate", "n_new", default=0, type=click.IntRange(0), metavar="N", help="Go on with N tokens, the likeliest each time.")
+@click.option("--generate", "n_new", default=0, type=click.IntRange(0), metavar="N", help="Continue the prompt by N tokens, the likeliest each time.")
 @click.option("--chat", is_flag=True, help="TEXT is what a user says, or a JSON list of messages: render it by the tokenizer's chat template.")
-@click.option("--seed", type=click.IntRange(0), help="Draw them instead.")
-@click.option("--save", "title", metavar="TITLE", help="Keep what came of it as an experiment beside the atlas.")
+@click.option("--seed", type=click.IntRange(0), help="With --generate: draw the tokens by this seed instead.")
+@click.option("--save", "title", metavar="TITLE", help="Save the result as an experiment beside the atlas.")
 @click.option(
     "--switch-off",
     "n_off",
     type=click.IntRange(1, 100),
     metavar="N",
-    help="Switch off the N largest sub-updates of each layer at --index instead, one at a time.",
+    help="Instead of --set: switch off the N largest sub-updates of each layer at --index, one at a time.",
 )
-@click.option("--layer", "layers", multiple=True, type=click.IntRange(0), metavar="L", help="Of these layers alone.")
-@click.option("--with-trace", is_flag=True, help="With --save: keep the states too, to be shown again with --kept.")
-@click.option("--kept", type=int, metavar="EXPERIMENT", help="Show what was kept so; no model is needed.")
-@click.option("--index", default=-1, show_default=True, help="Which token's prediction is taken apart, from 0; below it, from the end.")
+@click.option("--layer", "layers", multiple=True, type=click.IntRange(0), metavar="L", help="With --switch-off: in these layers only.")
+@click.option("--with-trace", is_flag=True, help="With --save: store the states too, so that --kept can show them.")
+@click.option("--kept", type=int, metavar="EXPERIMENT", help="Show a trace that was saved with --with-trace; no model is needed.")
+@click.option("--index", default=-1, show_default=True, help="Index of the token whose prediction is taken apart, from 0; a negative one counts from the end.")
 @click.option("--corpus", default=0, show_default=True, type=click.IntRange(0), help="The corpus whose largest coefficients --set multiplies.")
 def command(
     texts: tuple[str, ...], db: Path | None, switches: tuple[str, ...], files: tuple[Path, ...], n_new: int, chat: bool, seed: int | None,
@@ -120,9 +125,9 @@ def command(
 ) -> None:  # fmt: skip
     """Trace TEXT, a prompt: what the model predicts after each token, and what promotes it.
 
-    The model lives in a process of its own, which this starts (`atlas live`); the first prompt waits for the weights.
+    The model runs in a separate process (`atlas live`), which this command starts; the first prompt waits until the weights are loaded.
 
-    With --switch-off there may be several prompts. What each sub-update's score foretells is then shown beside what the answer's logit loses without it.
+    With --switch-off, several prompts can be given. The score of each sub-update is then shown beside what the answer's logit loses without it.
 
     \b
     atlas trace "The city council met on Monday to" --db demo.duckdb --set L20N630=max*0.5

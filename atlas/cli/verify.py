@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("path", required=False, type=click.Path(path_type=Path))
 @db_option
-@click.option("--quick", is_flag=True, help="Check the rules alone, for which most of an atlas is not read.")
+@click.option("--quick", is_flag=True, help="Check only the rules, without reading most of the atlas.")
 @click.option("--quiet", "-q", is_flag=True, help="Name only what is damaged, and the rules that are broken.")
 def command(path: Path | None, db: Path | None, quick: bool, quiet: bool) -> None:
     """Read an atlas, its keys and the files beside it from end to end, and compare them with what was written; then check every rule of the tables:
