@@ -182,10 +182,10 @@ def test_a_panel_that_there_is_not_is_said(visit: Visit, tiny: Path) -> None:
         ("heads", "Not here yet: no head_probe and no head_statistics.", "--head"),
         ("circuits", "Not here yet: no circuit.", "--circuit"),
         ("probes", "Not here yet: no probe.", "--probe"),
-        ("retrieval", "Not here yet: no retrieval over keys that this atlas has.", "atlas retrieve tiny.duckdb"),
+        ("retrieval", "Not here yet: no keys.", "--keys"),
         ("experiments", "Not here yet: no experiment.", "atlas experiment tracing"),
         ("tests", "Not here yet: no test.", "--suite"),
-        ("reading", "Not here yet: no prediction of corpus 0.", "--corpus"),
+        ("reading", "Not here yet: no prediction.", "--corpus"),
         ("events", "Not here yet: no trace.", "--trace"),
     ],
 )
