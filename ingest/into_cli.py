@@ -78,7 +78,7 @@ def tokens_to(con: "duckdb.DuckDBPyConnection", position_id: int) -> list[int]:
     """Read the tokens of a position's sequence, up to its own token and at most LONGEST + 1. Raises AtlasError for a position that the atlas does not have."""
     tokens = [token for (token,) in con.execute(TOKENS.format(n=LONGEST + 1), [position_id]).fetchall()]
     if not tokens:
-        raise AtlasError(f"no position {position_id}; table position has those that exist, and traced_positions lists some with their text")
+        raise AtlasError(f"no position {position_id}; table position lists those that exist, and traced_positions lists some with their text")
     return tokens
 
 

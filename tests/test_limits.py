@@ -24,7 +24,7 @@ def note(pid):
 
 def hang():
     left, again = signal.getitimer(signal.ITIMER_REAL)
-    assert 0 < left < 300 and again == 60
+    assert 0 < left < 600 and again == 60
     # its time is up once it is here
     signal.setitimer(signal.ITIMER_REAL, 0.1, again)
     time.sleep(3600)
@@ -139,7 +139,7 @@ def test_a_test_that_hangs_ends_alone(tmp_path: Path, request: pytest.FixtureReq
         ("FAILED", "report"),
         ("FAILED", "teardown"),
     ]
-    assert said.count("Timeout (>300.0s)") >= 3 and "crashed while running" in said
+    assert said.count("Timeout (>600.0s)") >= 3 and "crashed while running" in said
     assert said.count("Current thread 0x") == 3, "where each was"
     assert request.config.getini("faulthandler_exit_on_timeout") and float(request.config.getini("faulthandler_timeout")) > 600
     started = {int(line) for line in notes.read_text().split()}

@@ -39,8 +39,8 @@ def resolved_arm(text: str) -> tuple[Intervention, ...]:
     try:
         items = json.loads(text, parse_constant=no_number)
     except ValueError as error:
-        raise AtlasError(f"interventions are JSON, and these are none: {error}") from None
-    found = read_list(items, f"an arm is a list of at most {MOST_CHANGES:,} interventions", "intervention", MOST_CHANGES, intervention_of)
+        raise AtlasError(f"interventions must be JSON, and these are not: {error}") from None
+    found = read_list(items, f"an arm must be a list of at most {MOST_CHANGES:,} interventions", "intervention", MOST_CHANGES, intervention_of)
     if canonical_json(found) != text:
         raise AtlasError("these interventions are not in canonical JSON: see schema.interventions.resolve.canonical_json")
     if any(change.site in WITH_UNITS and len(change.units or ()) != 1 for change in found) or list(found) != sorted(found, key=place_in_pass):

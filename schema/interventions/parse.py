@@ -20,7 +20,7 @@ def parse_arm(text: str | bytes) -> tuple[Intervention, ...]:
 
 def arm_of(given: Any) -> tuple[Intervention, ...]:
     """Build an arm from its parsed JSON: a list of objects. An empty list is an arm too, and changes nothing."""
-    return read_list(given, "an arm is a list of interventions", "intervention", MOST_INTERVENTIONS, intervention_of)
+    return read_list(given, "an arm must be a list of interventions", "intervention", MOST_INTERVENTIONS, intervention_of)
 
 
 def intervention_of(item: Any) -> Intervention:

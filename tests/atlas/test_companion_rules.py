@@ -126,7 +126,7 @@ def test_comments_of_another_distribution_are_comments(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", ["bounds: b in [0,1]", "bounds: a > 0", "references: a of t.a"])
 def test_a_fact_that_is_written_otherwise_is_said(wrong: str) -> None:
-    with pytest.raises(AtlasError, match=r"the header of the table notes\.note says"):
+    with pytest.raises(AtlasError, match=r"the header of the table notes\.note has"):
         read_headers(SAID.replace("bounds: b in [0, 1]; a >= 0", wrong))
 
 

@@ -273,7 +273,7 @@ def test_families_with_a_norm_after_the_ffn_are_marked() -> None:
 
 
 def test_an_unknown_model_type_is_refused_with_the_supported_ones() -> None:
-    with pytest.raises(AtlasError, match=r"rwkv.*supported are bloom, gemma, .*, qwen3\. docs/architecture\.md says how to add a family$"):
+    with pytest.raises(AtlasError, match=r"rwkv.*supported are bloom, gemma, .*, qwen3\. docs/reference/adding\.md says how to add a family$"):
         architecture_of({"model_type": "rwkv"}, "some/model")
 
 

@@ -391,7 +391,7 @@ def test_a_folder_without_a_tokenizer_says_so(tmp_path: Path) -> None:
 
 
 def test_a_family_without_an_entry_says_where_one_is_added(folder: Path) -> None:
-    with pytest.raises(AtlasError, match=r"'stablelm' is not supported; supported are bloom, .*docs/architecture\.md says how to add a family"):
+    with pytest.raises(AtlasError, match=r"'stablelm' is not supported; supported are bloom, .*docs/reference/adding\.md says how to add a family"):
         load(changed_config(folder, model_type="stablelm"))
 
 

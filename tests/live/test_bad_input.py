@@ -34,7 +34,7 @@ WRONG: dict[str, tuple[list[str], object, str]] = {
     "an edge that reads ahead": (["x"], AHEAD, "reads ahead"),
     "nothing left to read": (["x"], BLIND, "position 0 would have nothing left to read"),
     "states of another prompt": (["x"], OTHERS, "an arm takes states of prompt 3; the only prompt is 0, the live one"),
-    "no list": (["x"], {"site": "coefficient"}, "an arm is a list of interventions"),
+    "no list": (["x"], {"site": "coefficient"}, "an arm must be a list of interventions"),
     "too long a prompt": (["x " * 100], None, "the prompt has 204 tokens; with tiny-llama, at most 64 are read"),
     "too long a continuation": ([PROMPT, "--generate", "60"], None, "are more than its context of 64"),
     "too many new tokens": (["x", "--generate", "999"], None, "n_new is 999; it must be at least 0 and at most 256"),

@@ -141,8 +141,8 @@ def test_noise_may_have_a_standard_deviation_of_0() -> None:
         ("[-Infinity]", "-Infinity is not a number"),
         ('[{"op": 1, "site": 2, "op": 3}]', 'the key "op" is given twice'),
         ("[" + "1" * 5000 + "]", "a number with too many digits"),
-        ('{"site": "head"}', "an arm is a list of interventions, not"),
-        ("null", "an arm is a list of interventions, not null"),
+        ('{"site": "head"}', "an arm must be a list of interventions, not"),
+        ("null", "an arm must be a list of interventions, not null"),
         (json.dumps([{}] * 1025), "1,025 interventions were given; at most 1,024 are read"),
     ],
 )

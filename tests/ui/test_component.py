@@ -121,7 +121,7 @@ def test_every_tab_of_a_head_opens(visit: Visit, tiny: Path, tab: str) -> None:
 def test_a_head_answers_at_a_glance(visit: Visit, tiny: Path) -> None:
     said = glance(visit(tiny, "component", at="L2H0"))
     # head_behaviours of L2H0: self is 0.4318 on text against 0.375; its copying_effective is 1
-    assert "it looks at" in said and "copying +1.000" in said
+    assert "It looks at" in said and "copying +1.000" in said
     assert "Direction 1 reads (80% of its weights)" in said and "<bdi>␣cat</bdi><bdi>␣dog</bdi>" in said
     assert "the token itself" in said and "43.2%" in said
 

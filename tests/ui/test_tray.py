@@ -56,7 +56,7 @@ def test_a_name_in_a_file_that_was_sent_is_no_markdown(tiny: Path, visit: Visit)
 @pytest.mark.parametrize(
     ("sql", "said"),
     [
-        ("INSERT INTO collection SELECT 1 + i, 'n' || i, '', 'eve', now() FROM range(1_000) AS t (i)", "has 1,001 collections, and 1,000 is the most"),
+        ("INSERT INTO collection SELECT 1 + i, 'n' || i, '', 'eve', now() FROM range(1_000) AS t (i)", "has 1,001 collections, and at most 1,000 are read"),
         ("UPDATE collection SET note = repeat('x', 268_435_456)", "bytes of names and notes, and 268,435,456 is the most"),
     ],
 )
