@@ -14,6 +14,7 @@ FORMER = {
     "ingest.model.facts.always": "ingest.model.facts.constant_fact",
     "ingest.experiments.base.World": "ingest.experiments.base.ExperimentContext",
     "ingest.experiments.base.Found": "ingest.experiments.base.PartResult",
+    "ingest.experiments.fields.setting": "schema.fields.setting",
     "ingest.experiments.asked.SubjectPrompt": "ingest.experiments.prompt_types.SubjectPrompt",
 }
 
