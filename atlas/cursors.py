@@ -110,7 +110,8 @@ def translate_duckdb_errors() -> Iterator[None]:
     except duckdb.OutOfMemoryException as error:
         raise AtlasError(f"the statement needs more memory than its limit: ask for fewer rows or columns ({first_line(error)})") from error
     except BROKEN as error:
-        raise AtlasError(f"DuckDB failed, perhaps because a file is damaged: {describe_damage(error)}. `atlas verify` tells whether one is") from error
+        said = describe_damage(error)
+        raise AtlasError(f"DuckDB failed, perhaps because a file is damaged: {said}. `atlas verify` tells whether any file is damaged") from error
     except duckdb.IOException as error:
         said = " ".join(str(error).split())
         if "HTTP" in said:

@@ -1,4 +1,4 @@
-"""The registry: what can be added lies in a folder of ours, or an entry point of another distribution names it. docs/reference/adding.md lists all of it."""
+"""The registry of extensions: each is a file in a folder of ours, or is named by an entry point of another distribution (docs/reference/adding.md)."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping

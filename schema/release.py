@@ -1,6 +1,6 @@
 """Release of the views, questions and tables of an atlas: a digest of their sources that is stored in the atlas, and compared when the atlas is opened.
 
-The digest is stored as the label of a type, which is read and never run: before an atlas is locked down, no definition in it may act.
+The digest is stored as the label of an ENUM type, which can be read without running anything: no definition of an atlas may run before it is locked down.
 """
 
 import re

@@ -24,7 +24,8 @@ def refuse_kept(path: Path) -> None:
     if any(name.name.endswith(KEPT_SUFFIXES) or is_work(name) or is_key(name) for name in (path, target)):
         raise AtlasError(f"{said} a file of that name belongs to an atlas; give another name")
     if target.suffix == ".parquet" and target.exists() and not provenance_of(target).exists():
-        raise AtlasError(f"{said} it may belong to a lake, since there is no {provenance_of(target).name} beside it; give another name, or remove the file")
+        beside = provenance_of(target).name
+        raise AtlasError(f"{said} it may be a data file of a lake, for there is no {beside} beside it. Give another name, or remove the file")
 
 
 def resolve_links(path: Path) -> Path:

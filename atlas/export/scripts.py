@@ -88,7 +88,7 @@ def runs(text: str, is_plain: Callable[[str], bool]) -> Iterator[tuple[str | Non
 
 
 def direction(text: str | None) -> str:
-    """Tell how text is read: R, from right to left; L, with letters from left to right, or as the end of a line; D, as a number; N, like the text around it."""
+    """Tell the direction of a text: R, right to left; L, left to right (None, the end of a line, too); D, a number; N, neutral, as the text around it."""
     kinds = {kind_of(character) for character in text or ""}
     return next((kind for kind in "LRD" if kind in kinds), "N")
 

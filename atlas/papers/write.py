@@ -21,7 +21,7 @@ from schema.errors import AtlasError
 def write_paper(a: Atlas, paper: Paper, out: Path, choices: Choices, *, only: Collection[str], report: Callable[[str], None]) -> list[RenderedItem]:
     """Write the paper's items (or those named in `only`) and index.html into the folder `out`; call `report` with each name as its turn comes.
 
-    An item that this atlas cannot give, or that fails, does not stop the others, and other papers stay on the page.
+    An item that this atlas cannot give, or that fails, does not stop the other items. Papers that index.html lists already stay in it.
     Raises AtlasError if the folder cannot be written, or has an index.html that is not a page of papers.
     """
     index = out / "index.html"

@@ -66,7 +66,7 @@ def spec_in(path: Path | str, experiment_id: int) -> Spec:
     except RecursionError:
         raise AtlasError(f"the settings of experiment {experiment_id} are nested too deeply to be read, so that no file can be written") from None
     if not isinstance(asked, dict) or "prompts" not in asked:
-        raise AtlasError(f"experiment {experiment_id} is of kind {kind} and was saved by hand, so that no file can be written that repeats it")
+        raise AtlasError(f"experiment {experiment_id} is of kind {kind} and was saved by hand: no file can repeat it")
     return spec_of({"kind": kind, "title": title, "seed": seed, "settings": asked.get("settings", {}), "prompts": asked["prompts"]})
 
 

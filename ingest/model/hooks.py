@@ -129,7 +129,7 @@ def output_modules(model: Model) -> dict[str, str]:
 
 
 def required_sources(model: Model, sites: frozenset[str]) -> frozenset[str]:
-    """List the hooked tensors from which these names of a record are computed."""
+    """List the hooked tensors from which the entries of a record with these names are computed."""
     made = {"ffn_scale": {scale_source(model.architecture.ffn)}, "attn_scale": {scale_source(model.architecture.attention)}}
     if model.is_parallel:
         made["resid_mid"] = {"resid_pre", "attn_out"}

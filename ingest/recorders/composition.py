@@ -36,7 +36,7 @@ def readings(heads: FoldedHeads, w_q: Tensor, w_k: Tensor) -> dict[str, Tensor]:
 
 
 def ov_write_factor(heads: FoldedHeads) -> Tensor:
-    """Build a factor for what W_OV writes to the stream, [n_heads, d_model, d_head]: a matrix times it has the same norm as the matrix times W_OV."""
+    """Build a factor F of what W_OV writes to the stream, [n_heads, d_model, d_head]: for any matrix M, M·F has the same norm as M·W_OV."""
     return heads.w_o @ root(heads.w_v.mT).mT
 
 

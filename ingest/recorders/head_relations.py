@@ -273,7 +273,9 @@ def require_relations(sentences: list[Parsed]) -> None:
     """Raise AtlasError if the sentences to choose heads by, or those of the test, have no two read words that a relation joins."""
     for what, is_test in (("to choose heads by", False), ("of the test", True)):
         if not any(len(arcs(s).looking) for s in sentences if s.is_test == is_test):
-            raise AtlasError(f"{OPTION}: no sentence {what} has two read words that a relation joins; give --words with heads, or more text")
+            raise AtlasError(
+                f"{OPTION}: no sentence {what} has two words that were read and that a relation joins; give a file of --words that names syntactic heads, or more text"
+            )
 
 
 def compute(

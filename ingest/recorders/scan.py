@@ -32,7 +32,7 @@ class Moments(NamedTuple):
 
 
 class Triggers(NamedTuple):
-    """The k best triggers of each key of one layer, best first: [2 * d_ffn, k] each, levels [2 * d_ffn, k, PRECEDING].
+    """The k best triggers of each key of one layer, best first. Each field is [2 * d_ffn, k], but levels is [2 * d_ffn, k, PRECEDING].
 
     The keys of the max tail come first, then those of the min tail, with coefficients negated. contexts: [2 * d_ffn, k, 1], or [2 * d_ffn, k, 0] if they do
     not matter.

@@ -99,7 +99,7 @@ def digest_of_release(opened: Callable[[Path], duckdb.DuckDBPyConnection]) -> st
 
 
 def digest(con: duckdb.DuckDBPyConnection, database: str, names: Collection[str]) -> str:
-    """Compute the SHA-256 of a database's views and table macros of these names. A macro with a DuckDB function's name makes it differ from any release's."""
+    """Compute the SHA-256 of a database's views and table macros with these names. If a macro has a DuckDB function's name, no release has the result."""
     found, system, defined = con.execute(FUNCTIONS).fetchall(), set(), []
     for place, name, parameters, body in found:
         if place == database:

@@ -369,7 +369,7 @@ def test_a_parquet_file_that_may_be_a_lake_s_is_not_replaced_and_one_of_an_answe
     file.write_bytes(b"rows")
     code, _, err = call("ask", *TRIGGERS, "-o", str(file))
     assert (code, file.read_bytes()) == (1, b"rows")
-    assert f"cannot write {file}: it may belong to a lake, since there is no ducklake-1.parquet.provenance.json beside it" in err
+    assert f"cannot write {file}: it may be a data file of a lake, for there is no ducklake-1.parquet.provenance.json beside it" in err
     file.unlink()
     for _ in range(2):
         assert call("ask", *TRIGGERS, "-o", str(file))[0] == 0

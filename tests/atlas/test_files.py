@@ -37,7 +37,7 @@ def test_a_link_to_a_lake_s_file_is_refused_however_it_is_called(tmp_path: Path)
         link = tmp_path / name
         link.symlink_to(part)
         (tmp_path / f"{name}.provenance.json").touch()
-        with pytest.raises(AtlasError, match=rf"cannot write {link}: it leads to {part}, and it may belong to a lake, since there is no part\.parquet\.prov"):
+        with pytest.raises(AtlasError, match=rf"cannot write {link}: it leads to {part}, and it may be a data file of a lake, for there is no part\.parq"):
             write_file(link, ANSWER, provenance=PROVENANCE)
     assert everything_in(tmp_path / "lake") == {"part.parquet": b"rows"}
 

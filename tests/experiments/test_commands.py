@@ -100,5 +100,5 @@ def test_what_no_file_says_is_not_exported(world: World) -> None:
         weights = a.sql("SELECT weights_sha256 FROM model").item()
     row = experiment("live", "by hand", weights_sha256=weights)
     save(world.atlas, arrow(tables(row, [prompt(0, "The", [(1, 0, 3, "last")])], **with_arms([BASE]))))
-    with pytest.raises(atlas.AtlasError, match="experiment 0 is of kind live and was saved by hand, so that no file can be written that repeats it"):
+    with pytest.raises(atlas.AtlasError, match="experiment 0 is of kind live and was saved by hand: no file can repeat it"):
         spec_in(world.atlas, 0)

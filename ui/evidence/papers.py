@@ -79,7 +79,7 @@ def make(snapshot: Snapshot, paper: str, name: str, corpus: int | None, threshol
 
 
 def show(paper: Paper, item: Item, corpus: int | None) -> None:
-    """Show an item with all that is printed of it, or the reason why it cannot be made."""
+    """Show an item with everything that `atlas paper` writes for it, or the reason why it cannot be made."""
     st.header(item.heading)
     st.text(f"{item.place} · {item.name}")
     reason = reasons(data.current_snapshot(), paper.name, corpus)[item.name]

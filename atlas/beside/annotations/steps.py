@@ -86,7 +86,7 @@ def add_items_by_id(items: Iterable[ShownItem], every: Iterable[ShownItem], ids:
 def texts_of_blocks(blocks: Mapping[Address, list[Entry]], now: Items, every: Items) -> dict[Address, tuple[ShownItem, ...]]:
     """Select the items that each block of a sheet must have.
 
-    For a key these are the texts shown now, or the first MOST_TEXTS stored texts (as in earlier releases), and any other stored texts in the block.
+    For a key these are the texts shown now or, as in earlier releases, the first MOST_TEXTS stored texts. Other stored texts that the block has are added.
     """
     found = dict(now)
     for address in now:

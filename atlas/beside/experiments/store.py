@@ -39,7 +39,7 @@ def save(path: Path | str, tables: "Mapping[str, pa.Table]") -> int:
     """
     n = tables["experiment"].num_rows if "experiment" in tables else 0
     if n != 1:
-        raise AtlasError(f"one experiment is saved at a time: the table experiment has {n} rows")
+        raise AtlasError(f"experiments are saved one at a time, so the table `experiment` must have one row; it has {n}")
     model = model_of(path)
 
     def add_whole(con: duckdb.DuckDBPyConnection) -> int:

@@ -1,6 +1,6 @@
 """`atlas retrieve`, from the keys beside an atlas to a stored retrieval:
 
-keys → the tune queries' neighbours → k, temperature, weight → the test queries' neighbours, scored with these once → NAME.retrievals.duckdb
+keys → the tune queries' neighbours → k, temperature and weight → the test queries' neighbours, scored once with that choice → NAME.retrievals.duckdb
 """
 
 import platform
