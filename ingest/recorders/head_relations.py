@@ -274,7 +274,7 @@ def require_relations(sentences: list[Parsed]) -> None:
     for what, is_test in (("to choose heads by", False), ("of the test", True)):
         if not any(len(arcs(s).looking) for s in sentences if s.is_test == is_test):
             raise AtlasError(
-                f"{OPTION}: no sentence {what} has two words that were read and that a relation joins; give a file of --words with syntactic heads, or more text"
+                f"{OPTION}: no sentence {what} has two words that were read and that a relation joins; give --words with syntactic heads, or more text"
             )
 
 

@@ -216,7 +216,7 @@ def test_what_cannot_be_held_against_relations_is_said(tmp_path: Path) -> None:
     # every word the root of a sentence of its own
     words = [word.strip(".") for text in ("The people met. " * 9, "Yes. " * 2) for word in text.replace(".", " .").split()]
     (tmp_path / "c.conllu").write_text("".join(f"1\t{word or '.'}\t_\tX\t_\t_\t0\troot\t_\t_\n\n" for word in words))
-    with pytest.raises(AtlasError, match="has two words that were read and that a relation joins; give a file of --words"):
+    with pytest.raises(AtlasError, match="has two words that were read and that a relation joins; give --words with syntactic heads"):
         ingest("?.txt", words=str(tmp_path / "c.conllu"))
 
 

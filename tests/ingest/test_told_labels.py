@@ -130,7 +130,7 @@ def test_words_without_labels_are_said_to_have_none(told: Path, tmp_path: Path) 
     for option, given, said in (
         ("probe", ("pos",), r"--probe pos: a probe needs two labels and words to test on; labels among the words to learn from: 0 \(no word has one\)"),
         ("tree_probe", True, "no sentence to learn from has a whole tree"),
-        ("head_relation", True, "has two words that were read and that a relation joins; give a file of --words"),
+        ("head_relation", True, "has two words that were read and that a relation joins; give --words with syntactic heads"),
     ):
         with pytest.raises(AtlasError, match=said):
             run(asked(tmp_path / "a.duckdb", str(model), "sotu", **GIVEN, **{option: given}))
