@@ -116,7 +116,7 @@ STRANGE: dict[str, tuple[str, Change, str]] = {
     "index of lists": ("gpt2", index([]), "cannot read its weights: TypeError"),  # type: ignore[arg-type]
     "link to a device": ("gpt2", lambda f: (f / "chat_template.jinja").symlink_to("/dev/zero"), "neither a file nor a folder"),
     "a pipe": ("gpt2", lambda f: os.mkfifo(f / "vocab.txt"), "and the folder of a model holds only those: remove it"),
-    "a long configuration": ("gpt2", lambda f: os.truncate(f / "config.json", 1 << 33), "config.json has 8,589,934,592 bytes, and 4,194,304 of it"),
+    "a long configuration": ("gpt2", lambda f: os.truncate(f / "config.json", 1 << 33), "config.json has 8,589,934,592 bytes; at most 4,194,304 can be read"),
     "a deep configuration": ("gpt2", lambda f: (f / "config.json").write_text('{"a":' * 10**5), "cannot read its config.json: RecursionError"),
     "a configuration of digits": ("gpt2", lambda f: (f / "config.json").write_text("9" * 10**6), "cannot read its config.json: ValueError"),
     "a filled memory": ("gpt2", said_by(b"\x80\x02cbuiltins\nbytearray\nJ\x00\x00\x00\x7f\x85R."), "a pickle that is damaged or holds more than tensors"),

@@ -57,7 +57,7 @@ def test_a_name_in_a_file_that_was_sent_is_no_markdown(tiny: Path, visit: Visit)
     ("sql", "said"),
     [
         ("INSERT INTO collection SELECT 1 + i, 'n' || i, '', 'eve', now() FROM range(1_000) AS t (i)", "has 1,001 collections, and at most 1,000 are read"),
-        ("UPDATE collection SET note = repeat('x', 268_435_456)", "bytes of names and notes, and 268,435,456 is the most"),
+        ("UPDATE collection SET note = repeat('x', 268_435_456)", "bytes of names and notes, and at most 268,435,456 are read"),
     ],
 )
 def test_of_a_file_that_was_sent_no_more_is_listed_than_one_may_hold(tiny: Path, visit: Visit, sql: str, said: str) -> None:
