@@ -36,6 +36,8 @@ def find_parts(
     for point in list_points(group):
         with blame_distribution(point):
             parts = read(point) if read else key_by_name(point.load())
+            if not isinstance(parts, Mapping) or not all(isinstance(name, str) for name in parts):
+                raise AtlasError(f"it gives {type(parts).__name__}, which must be a mapping from names")
         if twice := sorted(parts.keys() & found.keys()):
             first = describe_point(brought[twice[0]]) if twice[0] in brought else "activation-atlas itself"
             raise AtlasError(f"'{twice[0]}' is brought twice, by {first} and by {describe_point(point)}: rename one, or uninstall a distribution")

@@ -32,7 +32,12 @@ class Late(Sweep):
     after = ("weights", "nothing")
 
 
-TWICE, LATE = Twice(), Late()
+class Round(Sweep):
+    name = "round"
+    after = ("weights", "round")
+
+
+TWICE, LATE, ROUND = Twice(), Late(), Round()
 
 
 @pytest.fixture
@@ -82,6 +87,7 @@ def test_each_comes_after_those_that_it_reads_from() -> None:
     [
         ("TWICE", r"'sweep' is brought twice, by activation-atlas itself and by the entry point .*: rename one"),
         ("LATE", r"the entry point .* is broken: the pass late comes after nothing; there are .*weights"),
+        ("ROUND", r"the entry point .* is broken: the pass round comes after itself, by way of weights"),
     ],
 )
 def test_what_cannot_be_a_pass_is_refused_by_the_name_of_its_entry_point(tmp_path: Path, value: str, said: str) -> None:

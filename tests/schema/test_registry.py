@@ -24,6 +24,7 @@ from tests.distribution import installed
 SWEEP, SALIENCY, COLLECTIONS = (SimpleNamespace(name=name) for name in ("sweep", "saliency", "collections"))
 FAMILIES, SUITES = {"llama": architectures.ARCHITECTURES["llama"]}, {".json": None}
 COMMANDS = {"list": Command("list")}
+WORDS, NUMBERS = [".json"], {1: None}
 
 
 def questions() -> dict[str, str]:
@@ -63,6 +64,13 @@ def test_what_cannot_be_loaded_is_refused_with_its_distribution(tmp_path: Path, 
     said = rf"^the entry point mine = no\.such:THING of {group} \(noise 0\) is broken: ModuleNotFoundError: No module named 'no'$"
     with installed(tmp_path, {group: {"mine": "no.such:THING"}}), pytest.raises(AtlasError, match=said):
         uncached(READERS[group][0])()
+
+
+@pytest.mark.parametrize(("value", "kind"), [("WORDS", "list"), ("NUMBERS", "dict")])
+def test_what_is_no_mapping_from_names_is_refused_with_its_distribution(tmp_path: Path, value: str, kind: str) -> None:
+    said = rf"^the entry point mine = .* of {suites.GROUP} \(noise 0\) is broken: it gives {kind}, which must be a mapping from names$"
+    with installed(tmp_path, {suites.GROUP: {"mine": f"tests.schema.test_registry:{value}"}}), pytest.raises(AtlasError, match=said):
+        uncached(suites.readers)()
 
 
 def test_a_broken_command_is_listed_and_refused_when_it_is_called(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
