@@ -70,14 +70,14 @@ COMMANDS = {
     "export": ("atlas.cli.export", "Write a question or a SELECT to a file, with its provenance."),
     "paper": ("atlas.cli.paper", "Write every figure and table of a paper: atlas paper geva2021 FILE -o out/."),
     "questions": ("atlas.cli.questions", "List the questions, or print one with its SQL."),
-    "retrieve": ("atlas.cli.retrieve", "Mix the tokens that follow the nearest stored keys into predictions."),
+    "retrieve": ("atlas.cli.retrieve", "Mix what follows the nearest stored keys into predictions."),
     "schema": ("atlas.cli.dictionary", "Print the data dictionary."),
     "show": ("atlas.cli.show", "Show one neuron or attention head on one page: atlas show L3N17."),
     "sql": ("atlas.cli.sql", "Run one SELECT."),
     "status": ("atlas.cli.status", "Say what an atlas holds."),
     "tour": ("atlas.cli.tour", "Walk through an atlas in a minute."),
     "trace": ("atlas.cli.trace", "Trace a prompt of yours, with parts of the model switched."),
-    "verify": ("atlas.cli.verify", "Check that files are undamaged and every rule of the tables holds."),
+    "verify": ("atlas.cli.verify", "Check files for damage, and every rule of the tables."),
 }
 """Name → the module that has the command, and the command's line in the help."""
 

@@ -177,7 +177,7 @@ def test_a_removed_experiment_leaves_the_others_and_no_texts_of_its_own(path: Pa
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda t: t.pop("experiment"), "the table experiment has 0 rows"),
+        (lambda t: t.pop("experiment"), "the table `experiment` must have one row; it has 0"),
         (lambda t: t.update(trace=t["arm"]), "experiments have no table trace; they have arm, arm_change"),
         (lambda t: t.update(token_text=t["arm"]), "experiments have no table token_text"),
         (lambda t: t["outcome"][0].update(loss=1.0), "the table outcome of experiments has no column loss; it has experiment_id, arm_id"),
