@@ -15,9 +15,18 @@ T = TypeVar("T")
 
 
 def list_folder(package: str, attribute: str) -> dict[str, Any]:
-    """Map the name of every module of a package except `base`, in order of name, to its attribute named `attribute`."""
-    names = sorted(module.name for module in iter_modules(import_module(package).__path__) if module.name != "base")
-    return {name: getattr(import_module(f"{package}.{name}"), attribute) for name in names}
+    """Collect the mappings named `attribute` of all modules of a package except `base` into one, in order of name.
+
+    Raises ValueError for a name that two modules have.
+    """
+    found = dict[str, Any]()
+    for module in iter_modules(import_module(package).__path__):
+        if module.name != "base":
+            parts = getattr(import_module(f"{package}.{module.name}"), attribute)
+            if twice := parts.keys() & found.keys():
+                raise ValueError(f"{package}.{module.name} names again {', '.join(sorted(twice))}")
+            found |= parts
+    return dict(sorted(found.items()))
 
 
 def find_parts(
@@ -49,8 +58,8 @@ def find_parts(
     return found
 
 
-def key_by_name(part: Any) -> dict[str, Any]:
-    return {part.name: part}
+def key_by_name(*parts: Any) -> dict[str, Any]:
+    return {part.name: part for part in parts}
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 It lies among the tests because nothing else may see all packages at once: what reads an atlas knows no ingest, and the families are ingest's.
 """
 
+import inspect
 import re
 from collections.abc import Iterable, Iterator
 from copy import copy
@@ -33,7 +34,7 @@ from schema.open.kinds import kinds
 from schema.release import view_files
 from schema.table_facts import facts
 from schema.tables import metadata
-from tests.rooms import ROOT, first_sentence, folders, rooms_used
+from tests.rooms import ROOT, cut_sentence, first_sentence, folders, rooms_used
 
 FOLDER = ROOT / "docs" / "reference"
 HELP_WIDTH = 110
@@ -170,7 +171,7 @@ def pass_cells(each: Pass) -> list[str]:
     asked_by = facts().passes[each.name].asked_by.removeprefix("--model …").strip()
     options = ["/".join([*option.opts, *option.secondary_opts]) for option in each.options]
     filled = [f"[{code(name)}](tables.md#{name})" for name, by in filled_by().items() if by == each.name]
-    does = first_sentence(ROOT / "ingest" / "passes" / f"{each.name}.py")
+    does = cut_sentence(inspect.getdoc(type(each)) or "")
     return [code(each.name), code(asked_by) if asked_by else "every ingest that it applies to", ", ".join(map(code, options)), ", ".join(filled), prose(does)]
 
 
@@ -227,13 +228,13 @@ ADDITIONS = (
         "a model family", "ingest/model/families/*.py", "", architectures.GROUP, "a mapping from model_type to `Architecture`",
         ("tests/ingest/test_architectures.py", "tests/ingest/test_heads.py"),
         "on a tiny random model the identities hold, and heads are as transformers' attention",
-        "\nFAMILY = ",
+        "\nFAMILIES = ",
     ),
     Addition(
         "a pass", "ingest/passes/*.py", "its `Work` and recorder in `ingest/recorders/`, and its tables", ingest_passes.GROUP, "a `Pass`",
         ("tests/ingest/test_passes.py", "tests/ingest/test_other_pass.py", "tests/test_layout.py"),
         "command line, dry run, progress, resuming and `atlas status` find it by listing",
-        "\nPASS = ",
+        "\nPASSES = ",
     ),
     Addition(
         "a table", "schema/tables/*.py", "the recorder that fills it, and `python -m schema.table_facts`", release.TABLE_GROUP, "a module like those",
@@ -267,7 +268,7 @@ ADDITIONS = (
     Addition(
         "a kind of experiment", "ingest/experiments/kinds/*.py", "", experiment_kinds.GROUP, "a `Kind`", ("tests/experiments/test_running.py",),
         "it goes on where it stopped, repeats to the bit and costs what it says",
-        "\nKIND = ",
+        "\nKINDS = ",
     ),
     Addition(
         "a format of test suites", "ingest/text/suites/*.py", "its line in `ingest/text/suites/__init__.py`", suites.GROUP,

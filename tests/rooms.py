@@ -15,8 +15,12 @@ def folders() -> list[Path]:
 
 
 def first_sentence(file: Path) -> str:
-    """The first sentence of a module's docstring, '' where it has none. “et al.” ends none."""
-    said = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    """The first sentence of a module's docstring, '' where it has none."""
+    return cut_sentence(ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "")
+
+
+def cut_sentence(said: str) -> str:
+    """The first sentence of a docstring. “et al.” ends none."""
     return re.split(r"(?<=[.?])(?<! al\.)\s", said.partition("\n\n")[0].replace("\n", " "), maxsplit=1)[0] if said else ""
 
 

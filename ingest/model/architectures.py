@@ -1,8 +1,8 @@
 """The supported model families, and the choice of the one that a configuration belongs to.
 
-Each family is a row of facts (`ingest/model/facts.py`): a file of `ingest/model/families/`, found by listing that folder, or an entry of another
-distribution's mapping, found by an entry point. The contract tests (tests/ingest/test_architectures.py and test_heads.py) build a small model
-from each file's `tiny` arguments; they need an edit only if the family's weights have names that no other family uses.
+Each family is a row of facts (`ingest/model/facts.py`): an entry of a file of `ingest/model/families/`, or of another distribution's mapping, which an entry
+point names. The contract tests (tests/ingest/test_architectures.py and test_heads.py) build a small model
+from each row's `tiny` arguments; they need an edit only if the family's weights have names that no other family uses.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ GROUP = "activation_atlas.architectures"
 
 EXPERT_COUNTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 
-ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(list_folder("ingest.model.families", "FAMILY"))
+ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(list_folder("ingest.model.families", "FAMILIES"))
 """The families of this distribution, by model_type."""
 
 

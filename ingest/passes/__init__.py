@@ -1,4 +1,4 @@
-"""Passes: the kinds of run that an ingest can do. Each module of this folder but `base` defines one pass; other distributions add passes by entry points."""
+"""Passes: the kinds of run that an ingest can do. Each module of this folder but `base` has `PASSES`; other distributions add passes by entry points."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -17,7 +17,7 @@ def passes() -> dict[str, Pass]:
 
     Raises AtlasError for an entry point that is broken, and for one whose pass has a name that is taken, or comes after itself or a pass that does not exist.
     """
-    found: dict[str, Pass] = find_parts(GROUP, list_folder(__name__, "PASS"), check=require_known)
+    found: dict[str, Pass] = find_parts(GROUP, list_folder(__name__, "PASSES"), check=require_known)
     return {each.name: each for each in sorted(found.values(), key=lambda each: (depth(each, found), not isinstance(each, RecordingPass), each.name))}
 
 

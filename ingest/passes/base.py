@@ -1,4 +1,4 @@
-"""Base classes of passes. A pass is a kind of run. One module of this folder declares it, and the `Work` that it names does it."""
+"""Base classes of passes. A pass is a kind of run. A module of this folder declares it, and the `Work` that it names does it."""
 
 from collections.abc import Iterable
 from functools import cached_property

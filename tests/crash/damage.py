@@ -18,6 +18,7 @@ import numpy as np
 from schema.key_files import keys_folder
 from schema.open.kinds import kinds
 from schema.open.store import open_writer
+from schema.progress import progress_bar
 from schema.table_digests import digest_tables, store_digests
 from tests import preloaded
 from tests.atlas.annotations.tiny_annotations import write_tiny_annotations
@@ -156,10 +157,15 @@ def damage(atlas: Path, how: str, seed: int) -> Outcome:
         return Outcome(f"{how} {seed}", file.name, done.returncode, done.stderr, differs)
 
 
-def outcomes(atlas: Path, share: float = 1) -> Iterator[Outcome]:
+def outcomes(atlas: Path, share: float) -> Iterator[Outcome]:
     """Of every way, a share of the times."""
-    for how, (_, times) in WAYS.items():
-        yield from (damage(atlas, how, seed) for seed in range(round(share * times)))
+    with progress_bar() as bar:
+        for how, (_, times) in WAYS.items():
+            n = round(share * times)
+            task = bar.add_task(how, total=n, unit="damages")
+            for seed in range(n):
+                yield damage(atlas, how, seed)
+                bar.advance(task)
 
 
 @click.command()

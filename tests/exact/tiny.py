@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
 from ingest.cli import PAPER
-from ingest.passes.trace import UPDATES
+from ingest.passes.recording import UPDATES
 from ingest.recorders.trace_recorder import trace_settings
 from ingest.request import Request
 from ingest.run import ingest

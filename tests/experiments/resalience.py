@@ -8,4 +8,4 @@ class Resalience(Saliency):
     help = "What `saliency` does."
 
 
-KIND = Resalience()
+KIND, TWICE = Resalience(), Saliency()

@@ -407,7 +407,7 @@ def test_a_kind_of_another_distribution_is_listed_run_and_kept(world: World, loa
     with installed(tmp_path, {"activation_atlas.experiment_kinds": {"resalience": "tests.experiments.resalience:KIND"}}):
         kinds.cache_clear()
         ran = run_experiment(loaded, spec_of(specs(world)["saliency"] | {"kind": "resalience"}))
-    with installed(tmp_path / "again", {"activation_atlas.experiment_kinds": {"again": "ingest.experiments.kinds.saliency:KIND"}}):
+    with installed(tmp_path / "again", {"activation_atlas.experiment_kinds": {"again": "tests.experiments.resalience:TWICE"}}):
         kinds.cache_clear()
         with pytest.raises(AtlasError, match="'saliency' is brought twice, by activation-atlas itself and by the entry point again"):
             kinds()

@@ -9,8 +9,8 @@ from ingest.model.architectures import ARCHITECTURES
 from ingest.model.folding import folded_heads
 from ingest.model.models import Model
 from ingest.model.token_states import TokenStates
+from ingest.passes import passes
 from ingest.passes.base import CostSample
-from ingest.passes.circuit import PASS
 from ingest.recorders import composition, virtual_weights
 from ingest.recorders.circuits import circuit_tables
 from ingest.recorders.distances import Distances
@@ -20,6 +20,8 @@ from tests.exact.tiny import asked
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.peak import peak
 from tests.ingest.tiny_models import marked, tiny_model
+
+PASS = passes()["circuit"]
 
 torch.set_num_threads(1)
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
+from ingest.passes import passes
 from ingest.passes.base import CostSample
-from ingest.passes.direct_path import PASS
 from ingest.recorders import direct_path
 from ingest.recorders.direct_path import corpus_rows, follower_rows
 from ingest.recorders.loaded_rows import Bigrams
@@ -21,6 +21,8 @@ from tests.exact.tiny import asked, run
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.test_run import saved
 from tests.ingest.tiny_models import FAMILIES
+
+PASS = passes()["direct_path"]
 
 torch.set_num_threads(1)
 

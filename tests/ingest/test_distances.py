@@ -10,9 +10,8 @@ import torch
 
 from ingest.model.models import Model
 from ingest.model.token_states import TokenStates
+from ingest.passes import passes
 from ingest.passes.base import Basis
-from ingest.passes.circuit import PASS
-from ingest.passes.skip_trigram import PASS as SKIP_TRIGRAM
 from ingest.recorders.circuits import circuit_tables
 from ingest.recorders.distances import Distances, distance_settings, read_context
 from ingest.recorders.token_circuits import token_circuits
@@ -23,6 +22,9 @@ from tests.exact.tiny import asked, run
 from tests.ingest import token_oracle as oracle
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.tiny_models import tiny_hf, tiny_tokenizer
+
+PASS = passes()["circuit"]
+SKIP_TRIGRAM = passes()["skip_trigram"]
 
 torch.set_num_threads(1)
 

@@ -8,7 +8,9 @@ import torch
 
 from ingest.model.architectures import ARCHITECTURES, architectures
 from ingest.model.checks import check_identities
+from ingest.model.families import gpt, llama
 from schema.errors import AtlasError
+from schema.registry import list_folder
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.other_families import FAMILIES
 from tests.ingest.test_heads import errors
@@ -65,5 +67,8 @@ def test_what_is_no_new_family_is_refused_by_the_name_of_its_entry_point(install
         architectures()
 
 
-def test_every_file_of_the_folder_is_a_family() -> None:
-    assert list(ARCHITECTURES) == sorted(path.stem for path in (Path(__file__).parents[2] / "ingest/model/families").glob("[!_]*.py"))
+def test_no_family_is_in_two_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(ARCHITECTURES) == len(gpt.FAMILIES) + len(llama.FAMILIES)
+    monkeypatch.setitem(llama.FAMILIES, "gpt2", llama.LLAMA)
+    with pytest.raises(ValueError, match="ingest.model.families.llama names again gpt2"):
+        list_folder("ingest.model.families", "FAMILIES")

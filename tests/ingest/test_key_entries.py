@@ -10,7 +10,7 @@ import torch
 
 from ingest.model.architectures import ARCHITECTURES
 from ingest.model.models import Model
-from ingest.passes.keys import PASS
+from ingest.passes import passes
 from ingest.recorders.key_entries import KeyRecorder
 from ingest.recorders.reading import read_batch
 from ingest.text.sequences import Sequence
@@ -20,6 +20,8 @@ from tests.exact.tiny import asked
 from tests.ingest.test_device import add_limit
 from tests.ingest.test_predictions import TEXTS, sequences
 from tests.ingest.tiny_models import FAMILIES, tiny_model
+
+PASS = passes()["keys"]
 
 torch.set_num_threads(1)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ingest import passes as found
-from ingest.passes.sweep import Sweep
+from ingest.passes.recording import Sweep
 from ingest.recorders.ffn_keys import CpuKeys
 from ingest.recorders.reading import read_batch
 from ingest.recorders.triggers import TriggerRecorder

@@ -7,10 +7,12 @@ import torch
 from click.testing import CliRunner
 
 from ingest.cli import ingest
-from ingest.passes.ngram import PASS as NGRAM
-from ingest.passes.prediction import PASS as PREDICTION
+from ingest.passes import passes
 from schema.errors import AtlasError
 from tests.exact.tiny import asked, make, run
+
+NGRAM = passes()["ngram"]
+PREDICTION = passes()["prediction"]
 
 torch.set_num_threads(1)
 

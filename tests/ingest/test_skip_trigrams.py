@@ -10,8 +10,8 @@ import torch
 
 from ingest.model.models import Model
 from ingest.model.token_states import n_tokens
+from ingest.passes import passes
 from ingest.passes.base import Basis, CostSample
-from ingest.passes.skip_trigram import PASS
 from ingest.recorders import skip_trigrams
 from ingest.recorders.distances import Distances
 from ingest.recorders.skip_trigrams import head_tables
@@ -25,6 +25,8 @@ from tests.ingest.attention_oracle import eager_model
 from tests.ingest.test_circuit import VARIANTS
 from tests.ingest.test_run import saved
 from tests.ingest.tiny_models import marked
+
+PASS = passes()["skip_trigram"]
 
 torch.set_num_threads(1)
 

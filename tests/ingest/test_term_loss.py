@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from ingest.model.models import Model
+from ingest.passes import passes
 from ingest.passes.base import CostSample, Text
-from ingest.passes.term_loss import PASS
 from ingest.recorders import term_losses as term_loss
 from ingest.recorders.term_losses import draw_sample, term_rows
 from ingest.text.corpora.document import Document
@@ -23,6 +23,8 @@ from tests.ingest.attention_oracle import eager_model
 from tests.ingest.induction_model import induction_model
 from tests.ingest.term_oracle import mean_losses, silenced
 from tests.ingest.tiny_models import FAMILIES, tiny_tokenizer, token_batch
+
+PASS = passes()["term_loss"]
 
 torch.set_num_threads(1)
 

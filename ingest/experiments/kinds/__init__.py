@@ -1,4 +1,4 @@
-"""The kinds of experiments that a command runs: one file each in this folder, and those that other distributions add."""
+"""The kinds of experiments that a command runs: each file of this folder has `KINDS`, and those that other distributions add."""
 
 import re
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ def kinds() -> dict[str, Kind]:
 
     Raises AtlasError for an entry point that is broken, or whose kind has a name that is taken or does not match NAME.
     """
-    return dict(sorted(find_parts(GROUP, list_folder(__name__, "KIND"), check=check_name).items()))
+    return dict(sorted(find_parts(GROUP, list_folder(__name__, "KINDS"), check=check_name).items()))
 
 
 def check_name(kind: Kind, _: Mapping[str, Kind]) -> None:

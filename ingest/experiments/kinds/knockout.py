@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ingest.experiments.base import Cost, ExperimentContext, Kind, Part, PartResult, Plan, Progress
 from ingest.experiments.prompt_types import FACTS, SubjectPrompt
 from schema.fields import setting
+from schema.registry import key_by_name
 
 if TYPE_CHECKING:
     from ingest.experiments.prompts import ReadPrompt
@@ -57,4 +58,4 @@ def knock_out_prompt(model: "Model", window: int, prompt_id: int, one: "ReadProm
     return PartResult({"effect": of_prompt(found.effects, prompt_id)})
 
 
-KIND = Knockout()
+KINDS = key_by_name(Knockout())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ingest.experiments.base import ExperimentContext, Kind, Part, PartResult, Plan, Progress
 from ingest.experiments.prompt_types import STATES, windows
 from schema.fields import setting
+from schema.registry import key_by_name
 
 if TYPE_CHECKING:
     from ingest.acting.cells import Cell
@@ -81,4 +82,4 @@ def patch_pair(model: "Model", place: int, pair: "tuple[ReadPrompt, ReadPrompt]"
     return PartResult({"effect": rows}, note)
 
 
-KIND = Patching()
+KINDS = key_by_name(Patching())

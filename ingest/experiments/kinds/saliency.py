@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ingest.experiments.base import Cost, ExperimentContext, Kind, Part, PartResult, Plan, Progress
 from ingest.experiments.prompt_types import TextPrompt
 from schema.fields import setting
+from schema.registry import key_by_name
 from schema.terms import ATTRIBUTION_SCORES
 
 if TYPE_CHECKING:
@@ -58,4 +59,4 @@ def attribute_prompt(model: "Model", prompt_id: int, one: "ReadPrompt", score: s
     return PartResult({"attribution": of_prompt(rows, prompt_id), "attribution_total": of_prompt(totals, prompt_id)}, one.note)
 
 
-KIND = Saliency()
+KINDS = key_by_name(Saliency())

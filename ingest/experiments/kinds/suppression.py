@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ingest.experiments.base import Cost, ExperimentContext, Kind, Part, PartResult, Plan, Progress
 from schema.fields import setting
 from schema.live import MOST_NEW_TOKENS
+from schema.registry import key_by_name
 
 if TYPE_CHECKING:
     from ingest.acting.suppression import PlannedArm
@@ -90,4 +91,4 @@ def write_arm(trial: "SuppressionTrial", arm_id: int, one: "PlannedArm", progres
     return PartResult(as_tables(trial.arm_rows(arm_id, one, progress)))
 
 
-KIND = Suppression()
+KINDS = key_by_name(Suppression())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ingest.experiments.base import Cost, ExperimentContext, Kind, Part, PartResult, Plan, Progress
 from ingest.experiments.prompt_types import FACTS, STATES, SubjectPrompt, windows
 from schema.fields import setting
+from schema.registry import key_by_name
 
 if TYPE_CHECKING:
     from ingest.acting.cells import Cell
@@ -67,4 +68,4 @@ def trace_prompt(
     return PartResult({"effect": of_prompt(found.effects, prompt_id)}, note)
 
 
-KIND = Tracing()
+KINDS = key_by_name(Tracing())
