@@ -7,6 +7,7 @@ the seed (Kobak and Linderman 2021).
 
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -136,6 +137,7 @@ def place_points(indices: np.ndarray, cosines: np.ndarray, start: np.ndarray, se
     # imported here: it takes seconds, and most runs make no map
     from umap import UMAP
 
+    keep_compiled()
     # as the library does to a start of its own: points that begin as one could not be told apart
     noise = np.random.default_rng(seed % 2**32).normal(scale=NOISE, size=start.shape)
     k = min(indices.shape[1], n - 2)
@@ -149,6 +151,19 @@ def place_points(indices: np.ndarray, cosines: np.ndarray, start: np.ndarray, se
     with warnings.catch_warnings(action="ignore"):  # that new points cannot be placed later: none are
         # the neighbours are all that it needs of the vectors
         return np.asarray(reducer.fit_transform(np.zeros((n, 1), np.float32)), np.float32)
+
+
+def keep_compiled() -> None:
+    """Let numba keep on disk what it compiles of UMAP, which takes about six seconds of each process that makes a map."""
+    from numba.core.registry import CPUDispatcher
+    from umap import layouts, umap_
+
+    for module in (umap_, layouts):
+        for function in vars(module).values():
+            # where no place can be written it is compiled each time
+            if isinstance(function, CPUDispatcher) and not function.signatures:
+                with suppress(RuntimeError):
+                    function.enable_caching()
 
 
 def principal_plane(part: Callable[[int], Tensor], n_parts: int) -> np.ndarray:

@@ -82,6 +82,7 @@ def test_each_batch_is_read_once_and_what_is_said_to_be_kept_is(
     assert sums(there) == sums(tmp_path / "at once.duckdb")
 
 
+@pytest.mark.thorough
 def test_a_run_with_other_settings_takes_nothing_of_one_that_was_given_up(
     tiny: Tiny, tmp_path: Path, read: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -155,7 +155,7 @@ def test_a_file_beside_it(atlas: Path, kind: Companion) -> None:
     assert done.output.startswith(f"DAMAGED {file}: the table {table} has ")
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", damage.WAYS)
 def test_a_sample_of_what_disks_do(world: Path, how: str) -> None:
     """More of each: `make damage`."""

@@ -44,6 +44,7 @@ def spoken(begun: list[Callable[[], subprocess.CompletedProcess[str]]]) -> list[
     return [(done.returncode, done.stdout, done.stderr) for done in [ended() for ended in begun]]
 
 
+@pytest.mark.thorough
 def test_the_working_folder_has_one_owner_however_many_take_and_leave_it(tmp_path: Path) -> None:
     place, ready = tmp_path / "place", tmp_path / "ready"
     place.mkdir()

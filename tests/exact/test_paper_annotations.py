@@ -16,6 +16,8 @@ from tests.exact.checks import Case
 from tests.exact.crafted import same, value_scores
 from tests.exact.test_paper_questions import ranked_positions
 
+pytestmark = pytest.mark.thorough
+
 PER_LAYER = 4
 SUBJECTS = ("key", "value", "random_vector", "ffn_update")
 
@@ -117,7 +119,6 @@ def asked(file: Path, call: str) -> list[tuple]:
         return a.sql(f"FROM annotations.{call}").rows()
 
 
-@pytest.mark.thorough
 def test_figure_2_of_2021(c: Case, file: Path, looks: list[Look]) -> None:
     want = []
     for layer in range(c.n_layers):
@@ -161,7 +162,6 @@ def test_concepts_of_2022(c: Case, file: Path, looks: list[Look]) -> None:
     same(asked(file, "geva2022_concepts()"), want)
 
 
-@pytest.mark.thorough
 def test_figure_2_of_2022(c: Case, file: Path, looks: list[Look]) -> None:
     for subject in ("value", "random_vector", "ffn_update"):
         want = []

@@ -124,7 +124,7 @@ def test_an_interrupted_run_goes_on_to_the_same_end(tiny: Tiny, undisturbed: dic
 
 
 @pytest.mark.ci_cases(3)
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("shard", "is_loaded"),
     [((0, 1), False), ((1, 2), False), ((1, 2), True), ((2, 0), True), ((4, 1), False), ((6, 0), True)],

@@ -17,7 +17,6 @@ from tests.exact.prediction_checks import PREDICTION_CHECKS
 from tests.exact.published import ELSEWHERE
 from tests.exact.tiny import CONFIGS, make, run
 from tests.exact.token_checks import N_SEEN, TOKEN_CHECKS
-from tests.ingest.tiny_models import marked
 
 torch.set_num_threads(1)
 
@@ -25,7 +24,7 @@ torch.set_num_threads(1)
 ALL_CHECKS = (*CHECKS, check_sums, *PAPER_CHECKS, *MAP_CHECKS, *CIRCUIT_CHECKS, *HEAD_CHECKS, *ATTRIBUTION_CHECKS, *TOKEN_CHECKS, *PREDICTION_CHECKS)
 
 
-@pytest.fixture(scope="module", params=marked(CONFIGS))
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=() if name == "llama" else pytest.mark.thorough) for name in CONFIGS])
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
     tiny = make(tmp_path_factory.mktemp(request.param), request.param)
     passes = {"map": True, "circuit": True, "head_probe": True, "attribution": True, "direct_path": True, "prediction": True, "ngram_corpus": True}

@@ -149,6 +149,17 @@ def test_neighbours_by_cosine_are_neighbours_in_the_plane():
     assert (nearest == np.arange(200) % 5).all()
 
 
+def test_what_is_compiled_for_a_map_is_kept_on_disk():
+    # which takes seconds to load
+    from umap.layouts import _nb_optimize_layout_euclidean_single_epoch
+    from umap.umap_ import smooth_knn_dist
+
+    found = bundles(30)
+    place_points(*nearest_others(found, 5), principal_plane(lambda _: torch.from_numpy(found), 1), 0)
+    for function in (smooth_knn_dist, _nb_optimize_layout_euclidean_single_epoch):
+        assert [*function.stats.cache_hits.values(), *function.stats.cache_misses.values()], function
+
+
 def test_the_start_is_the_plane_of_the_principal_components_whatever_the_parts():
     found = bundles(30)
     whole = principal_plane(lambda _: torch.from_numpy(found), 1)

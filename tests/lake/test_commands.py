@@ -65,6 +65,7 @@ def test_pulled_layers(lake: Path, file: Path, tmp_path: Path, call: Callable) -
     assert "ends in .lake" in call("pull", file, tmp_path / "none.duckdb")[2]
 
 
+@pytest.mark.thorough
 def test_compaction_makes_few_files_of_many_and_changes_nothing(lake: Path, call: Callable) -> None:
     before = sums(lake)
     reader = open_reader(lake)
