@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from schema.digests import Digest
 
 STORED = "table_digest"
-"""Name of the table of digests, in an atlas (schema/tables/digest.py) and in a file beside one."""
+"""Name of the table of digests, in an atlas (schema/tables/catalogue.py) and in a file beside one."""
 
 COMMENT = "What the tables held when this was written, for `atlas verify`, which reads every row and compares."
 

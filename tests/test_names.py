@@ -36,7 +36,6 @@ EXCEPTIONS = {
     "ingest.text.chat_template.OneDay.now": "what datetime calls it",
     "schema.columns.added": "the text of the tables' declarations is the release that an atlas was made by",
     "schema.columns.bounded": "the same",
-    "schema.tables.head_behaviour.moved": "the same",
     "ui.prediction.traces.RunCache.put": "beside get",
     "ui.snapshot.Snapshot.published_at": "a time",
 }

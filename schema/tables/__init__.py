@@ -1,7 +1,7 @@
 """Every table of an atlas, as SQLAlchemy metadata: the one source of the DDL, the data dictionary, the generated audits, and what fills which table.
 
-One file a pass, found by listing; another distribution adds a module by an entry point. Each has `tables(m, d_model)`, which declares its tables by
-`schema.columns.table`, and `ORDER`, its place in lists of tables.
+Its files are found by listing; another distribution adds a module by an entry point. Each has `tables(m, d_model)`, which declares its tables by
+`schema.columns.table`, and `ORDER`, the place of its tables in lists of them.
 Uniqueness and references are audits and not constraints on the big tables, where an index costs twenty times the insert and does not exist on a lake.
 """
 

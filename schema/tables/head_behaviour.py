@@ -24,7 +24,7 @@ WHERE = (
 
 
 def means() -> Iterator[Column]:
-    """What a row says of a head, over destinations: every position but those at index 0."""
+    """Yield the columns of a head's means over destinations: every position but those at index 0."""
     yield column("n_destinations", BigInteger, "Positions the means are over: all but those at index 0 of their sequence.")
     yield column("n_repeated", BigInteger, "Of them those whose token came before in their sequence.")
     for name, where in zip(terms.LOOKED_AT, WHERE, strict=True):
@@ -36,8 +36,8 @@ def means() -> Iterator[Column]:
     yield nonnegative("entropy_uniform", "The same for equal weights: the most that there can be.", null=True, kind=Double)
 
 
-def moved(by: FilledBy) -> Iterator[Column]:
-    """What the values behind the weights say of the same destinations."""
+def moved_share_columns(by: FilledBy) -> Iterator[Column]:
+    """Yield the columns of what the values behind the weights move, over the same destinations."""
     what = "Mean share of index 0 in what all sources move, weight·‖W_O·v‖; in [0, 1]"
     yield added(by, "first_moved", Double, what, bounds=(0, 1 + ROUNDING))
     yield added(by, "first_moved_uniform", Double, "The same for weights that are equal on all that a destination sees", bounds=(0, 1 + ROUNDING))
@@ -51,7 +51,7 @@ def tables(m: MetaData, _: int) -> None:
         layer(),
         head(),
         *means(),
-        *moved(HEAD_STATISTICS),
+        *moved_share_columns(HEAD_STATISTICS),
         comment="What each attention head looks at over a whole corpus (Elhage et al. 2021; Olsson et al. 2022), beside equal weights.",
         grain=("corpus_id", "layer", "head"),
         sort=("corpus_id", "layer", "head"),
@@ -83,7 +83,7 @@ def tables(m: MetaData, _: int) -> None:
         layer(),
         head(),
         *means(),
-        *moved(HEAD_PROBE),
+        *moved_share_columns(HEAD_PROBE),
         added(
             HEAD_PROBE,
             "attended_logit",
