@@ -65,7 +65,6 @@ def test_pulled_layers(lake: Path, file: Path, tmp_path: Path, call: Callable) -
     assert "ends in .lake" in call("pull", file, tmp_path / "none.duckdb")[2]
 
 
-@pytest.mark.thorough
 def test_compaction_makes_few_files_of_many_and_changes_nothing(lake: Path, call: Callable) -> None:
     before = sums(lake)
     reader = open_reader(lake)
@@ -77,6 +76,11 @@ def test_compaction_makes_few_files_of_many_and_changes_nothing(lake: Path, call
     # who opened it before reads on
     assert reader.execute("SELECT count(*) FROM trigger").fetchall() == [(before["trigger"][0],)]
     reader.close()
+
+
+@pytest.mark.thorough
+def test_files_that_compaction_replaced_are_removed_and_nothing_else(lake: Path, call: Callable) -> None:
+    before = sums(lake)
     code, out, err = call("compact", lake, "--keep-hours", "0")
     assert code == 0, err
     assert sums(lake) == before
