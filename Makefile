@@ -95,7 +95,7 @@ packages: ## LaTeX and Chromium, which some tests run: on Debian, as root or wit
 	$(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $(DEBIAN_PACKAGES) </dev/null >/dev/null || \
 	echo 'packages: apt-get could not install $(DEBIAN_PACKAGES)'
 
-test: .venv/.installed-dev packages ## every feature once, in eleven minutes on two cores
+test: .venv/.installed-dev packages ## every feature once, in ten minutes on two cores
 	rm -rf $(FEATURES) && mkdir $(FEATURES)
 	$(DUCKDB_THREADS) $(PYTEST) -m 'not thorough and not long' --features=$(FEATURES)
 	ATLAS_FEATURES=$(FEATURES) $(BIN)/python -m pytest -q tests/features.py

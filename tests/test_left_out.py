@@ -21,7 +21,7 @@ def suite(path: Path, *options: str, **environment: str) -> subprocess.Completed
     return subprocess.run([sys.executable, "-m", "pytest", "-q", *options, *CHOSEN], cwd=ROOT, env=known, capture_output=True, text=True)
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [[], IN_TWO], ids=["in one process", "in two"])
 def test_what_lacks_its_program_is_left_out_by_name_and_the_last_line_says_what_brings_it(tmp_path: Path, options: list[str]) -> None:
     done = suite(tmp_path, *options)

@@ -51,6 +51,7 @@ def count_kept(path: Path) -> list[int]:
     return found
 
 
+@pytest.mark.thorough
 def test_a_model_that_was_replaced_takes_nobodys_annotations_and_members(path: Path) -> None:
     before = count_kept(path)
     change(path, "UPDATE model SET weights_sha256 = 'other'")

@@ -116,6 +116,7 @@ def test_documents_that_were_planted_are_replaced_by_the_atlas_s(path: Path) -> 
         assert a.sql("SELECT t.document FROM retrievals.position_text AS t WHERE t.document = 'EVIL'").is_empty()
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("save", [save_look, save_collection])
 def test_nothing_is_saved_for_weights_that_the_atlas_does_not_name(path: Path, save) -> None:
     plant(path, "CREATE TABLE m AS SELECT * REPLACE (NULL::VARCHAR AS weights_sha256) FROM model", "DROP TABLE model", "ALTER TABLE m RENAME TO model")

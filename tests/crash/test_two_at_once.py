@@ -57,6 +57,7 @@ def test_the_working_folder_has_one_owner_however_many_take_and_leave_it(tmp_pat
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_of_ingests_that_begin_together_each_ends_or_is_refused(tiny: Tiny, expected: dict, tmp_path: Path) -> None:
     target = tmp_path / "a.duckdb"
     code = ASKED.format(before="")

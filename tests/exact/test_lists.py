@@ -102,6 +102,7 @@ def test_lists_and_statistics_are_those_of_the_positions_that_count(tiny: Tiny, 
     assert [each for each in run_audits(found.con) if each.n_rows] == []
 
 
+@pytest.mark.thorough
 def test_the_footer_repeats_in_lists_that_keep_it(wanted: Callable) -> None:
     """Else the lists of distinct texts would be those of all."""
     every, distinct = wanted(skip_first=1)["lists"], wanted(**BOTH)["lists"]

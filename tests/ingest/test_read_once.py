@@ -117,7 +117,7 @@ def test_killed_between_the_shards_of_a_reading_it_ends_the_same_to_the_bit(
 
 
 @pytest.mark.ci_cases(2)
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("kill_after", [4, 5, 16])
 def test_a_span_that_is_read_again_for_some_of_those_who_lack_it_changes_no_bit(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill_after: int

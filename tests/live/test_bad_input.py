@@ -45,7 +45,7 @@ WRONG: dict[str, tuple[list[str], object, str]] = {
 }
 
 
-@pytest.mark.first_cases(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", WRONG)
 def test_one_line(process: World, tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str) -> None:
     arguments, arm, expected = WRONG[case]

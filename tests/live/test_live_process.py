@@ -208,6 +208,7 @@ def test_a_model_of_other_weights_is_refused(world: World, sockets: Path, tmp_pa
         a.live().trace("x")
 
 
+@pytest.mark.thorough
 def test_one_process_an_atlas_and_stop_ends_it(world: World, sockets: Path) -> None:
     command = [sys.executable, "-c", "from atlas.cli import main; main()", "live", str(world.atlas)]
     with live_process(world) as process:

@@ -108,6 +108,7 @@ def test_each_token_of_a_prompt_has_its_surprisal_as_is_and_switched(visit: Visi
     assert f"{sum(own) / len(own):.2f} nats on average" in text_of(app)
 
 
+@pytest.mark.thorough
 def test_few_runs_are_kept_and_of_each_the_states_of_one_token(visit: Visit, world: World) -> None:
     for index in range(traces.MOST_KEPT + 1):
         press(visit(world.atlas, "prediction", prompt=PROMPT, index=str(index)), "Run")
