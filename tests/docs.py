@@ -225,13 +225,14 @@ class Addition(NamedTuple):
 
 ADDITIONS = (
     Addition(
-        "a model family", "ingest/model/families/*.py", "", architectures.GROUP, "a mapping from model_type to `Architecture`",
+        "a model family", "ingest/model/families/*.py", "a row of `FAMILIES` there", architectures.GROUP, "a mapping from model_type to `Architecture`",
         ("tests/ingest/test_architectures.py", "tests/ingest/test_heads.py"),
         "on a tiny random model the identities hold, and heads are as transformers' attention",
         "\nFAMILIES = ",
     ),
     Addition(
-        "a pass", "ingest/passes/*.py", "its `Work` and recorder in `ingest/recorders/`, and its tables", ingest_passes.GROUP, "a `Pass`",
+        "a pass", "ingest/passes/*.py", "a row of `PASSES` there, its `Work` and recorder in `ingest/recorders/`, and its tables",
+        ingest_passes.GROUP, "a `Pass`",
         ("tests/ingest/test_passes.py", "tests/ingest/test_other_pass.py", "tests/test_layout.py"),
         "command line, dry run, progress, resuming and `atlas status` find it by listing",
         "\nPASSES = ",
@@ -243,8 +244,10 @@ ADDITIONS = (
         "\ndef tables(",
     ),
     Addition(
-        "a column of a table that there is", "", "`added(…)` in the table's file, and its recorder", "", "", ("tests/schema/test_older.py",),
-        "it may be null: older atlases read it so; questions name the run that fills it",
+        "a column of a table that there is", "",
+        "`added(…)` in the table's file, its recorder, and where shards of the table are merged `ingest/store/merges/*.sql`", "", "",
+        ("tests/schema/test_older.py", "tests/exact/test_tiny_models.py"),
+        "it may be null: older atlases read it so, and a merge that forgets it leaves it so; questions name the run that fills it",
     ),
     Addition(
         "another change of a table", "schema/migrations/*.sql", "", "", "", ("tests/schema/test_older.py",), "it is run on an atlas of the first kept release",
@@ -256,7 +259,9 @@ ADDITIONS = (
         "a function that returns the SQL of each, by name", ("tests/atlas/questions",), "it answers with those rows",
     ),
     Addition(
-        "a figure or table of a paper", "atlas/papers/*.py", "a question, and its entry in the paper", "", "", ("tests/atlas/papers",),
+        "a figure or table of a paper", "atlas/papers/*.py",
+        "a question (with `-- needs:` where its tables do not tell which passes it needs), its entry in the paper, and its line in `docs/papers.md`", "", "",
+        ("tests/atlas/papers",),
         "every item is made, drawn and compiled",
         " = Paper(",
     ),
@@ -279,6 +284,10 @@ ADDITIONS = (
         "a command", "atlas/cli/*.py", "its line in `atlas/cli/main.py`", PLUGIN_GROUP, "a click command", ("tests/test_layout.py", "tests/atlas/test_cli.py"),
         "every module with a command is listed, and [commands](commands.md) has its help",
         "\n@click.command(",
+    ),
+    Addition(
+        "a panel of the page Evidence", "", "its entry in `ui/evidence/topics.py`, of questions that there are", "", "", ("tests/ui/test_promises.py",),
+        "every panel has a picture or rows, or says which command brings them",
     ),
     Addition(
         "a function for typed SQL", "", "its name in `atlas/typed/allowed.py`", "", "", ("tests/atlas/test_judge.py",),
@@ -308,11 +317,12 @@ def addition_cells(a: Addition) -> list[str]:
 def adding_page() -> str:
     return page(
         "What can be added",
-        "A file in the folder named here is found by listing it; nothing else is edited but what stands beside it. Another distribution adds the same by an\n"
-        "entry point; `passes` stands for the group `activation_atlas.passes`. Two things of one name are refused with both that bring them, and what\n"
-        "does not load is refused with its distribution (`schema/registry.py`, held by\n"
-        "`tests/schema/test_registry.py`). `make docs` then writes the [reference](.) anew; a test is red until it has.",
-        table(["thing", "goes in", "the shortest there is", "entry point of another distribution", "what holds it"], map(addition_cells, ADDITIONS)),
+        "A file in the folder named here is found by listing it; no other file of the four packages is edited but what stands beside it. Tests that list\n"
+        "what there is are red until they have it: rows of the tiny atlas, a brute-force check of each column, `tests/features.py`. Another distribution adds\n"
+        "the same by an entry point; `passes` stands for the group `activation_atlas.passes`. Two things of one name are refused with both that bring\n"
+        "them, and what does not load is refused with its distribution (`schema/registry.py`, held by `tests/schema/test_registry.py`).\n"
+        "`make docs` then writes the [reference](.) anew; a test is red until it has.",
+        table(["thing", "goes in", "the shortest file of such", "entry point of another distribution", "what holds it"], map(addition_cells, ADDITIONS)),
         "Two more groups, `experiment_commands` and `experiment_store`, are for this distribution alone: by them its packages reach what they may not import.",
     )
 

@@ -4,12 +4,13 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.model.hooks import LayerRecord
-from ingest.recorders.base import Batch
+from ingest.recorders.base import Batch, ResumableRecorder
 from ingest.workers.worker import Progress, Tables, Worker
 
 
-class LengthRecorder:
+class LengthRecorder(ResumableRecorder):
     sites = frozenset({"resid_post"})
+    held = ("parts",)
 
     def __init__(self, n_layers: int) -> None:
         self.n_layers = n_layers
