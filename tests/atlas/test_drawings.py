@@ -1,6 +1,7 @@
 """Texts and grids as drawings: well formed, in one font, every token on the page whatever it is; and LaTeX that compiles."""
 
 import io
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -218,3 +219,15 @@ def test_triggers_in_latex_are_words_and_not_lists_of_numbers(page_text: Callabl
     assert "The[red][cat]xxxx" in "".join(page_text(document(source)).split())
     other = pl.DataFrame({"tokens": [["a"]], "n": [1]})
     assert legible(other) is other
+
+
+def test_a_text_in_words_has_ten_tokens_before_the_peak_and_four_after_it() -> None:
+    tokens = [f" t{i}" for i in range(20)]
+    shown = legible(pl.DataFrame({"rank": [1, 2], "tokens": [tokens, tokens[9:16]], "coefficients": [[0.5] * 20, [0.5] * 7], "peak": [12, 3]}))
+    assert shown["text"].to_list() == ["… t2 t3 t4 t5 t6 t7 t8 t9 t10 t11 [t12] t13 t14 t15 t16 …", "t9 t10 t11 [t12] t13 t14 t15"]
+
+
+def test_in_latex_the_peak_is_framed_and_what_was_not_yet_read_is_grey() -> None:
+    latex = strips_latex([text((" a", " b", " c"), (0.5, 1.0, 0.25), 1)])
+    before, framed, unread = (box[0] for box in re.finditer(r"\\colorbox.*?a}|\\fcolorbox.*?b}|{\\color\[gray\]{0.35}.*?c}", latex))
+    assert framed.startswith(r"\fcolorbox[RGB]{17,17,17}") and unread == r"{\color[gray]{0.35}\strut~{}c}" and "fcolorbox" not in before
