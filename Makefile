@@ -108,7 +108,8 @@ thorough: .venv/.installed-dev packages ## the tests that `make test` leaves out
 long: .venv/.installed-dev packages ## what CI leaves out: soaks, random kills, the demo's model and the papers' items against brute force, every view, further cases that take seconds each
 	$(DUCKDB_THREADS) $(PYTEST) -m long
 
-docs: .venv/.installed-dev ## write docs/reference anew: tables, views, questions, commands, families, audits, folders
+docs: .venv/.installed-dev ## write docs/reference and the facts of tables anew: tables, views, questions, commands, families, audits, folders
+	$(BIN)/python -m schema.table_facts
 	$(BIN)/python -m tests.docs
 
 lint: .venv/.installed-dev ## formatters and linters, in check mode

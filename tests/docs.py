@@ -238,7 +238,7 @@ ADDITIONS = (
         "\nPASSES = ",
     ),
     Addition(
-        "a table", "schema/tables/*.py", "the recorder that fills it, and `python -m schema.table_facts`", release.TABLE_GROUP, "a module like those",
+        "a table", "schema/tables/*.py", "the recorder that fills it", release.TABLE_GROUP, "a module like those",
         ("tests/schema/test_tables.py",),
         "DDL, dictionary and audits of grain, references, numbers, bounds and rows per shard follow; one that leaves out a fact cannot be declared",
         "\ndef tables(",
@@ -321,7 +321,7 @@ def adding_page() -> str:
         "what there is are red until they have it: rows of the tiny atlas, a brute-force check of each column, `tests/features.py`. Another distribution adds\n"
         "the same by an entry point; `passes` stands for the group `activation_atlas.passes`. Two things of one name are refused with both that bring\n"
         "them, and what does not load is refused with its distribution (`schema/registry.py`, held by `tests/schema/test_registry.py`).\n"
-        "`make docs` then writes the [reference](.) anew; a test is red until it has.",
+        "`make docs` then writes the [reference](.) and the facts of tables anew; tests are red until it has.",
         table(["thing", "goes in", "the shortest file of such", "entry point of another distribution", "what holds it"], map(addition_cells, ADDITIONS)),
         "Two more groups, `experiment_commands` and `experiment_store`, are for this distribution alone: by them its packages reach what they may not import.",
     )
