@@ -20,8 +20,8 @@ NAMES = {"BASE_TABLE": ("table_name", "schema_name", "catalog_name"), "FUNCTION"
 NAMED = r"(?:FROM|JOIN) (?:(\w+)\.)?(\w+)"
 """Pattern of a relation in SQL of this project: its database, if that is named, and its name."""
 
-REQUIRED = rf"(?<!LEFT )(?<!FULL ){NAMED}"
-"""Pattern of a relation without which a statement has no rows, where its CTEs are not joined by LEFT or FULL JOIN."""
+REQUIRED = rf"(?<!LEFT )(?<!FULL )(?<!ANTI ){NAMED}"
+"""Pattern of a relation without which a statement has no rows, if its CTEs are joined by INNER JOIN alone and it has no UNION."""
 
 
 @cache

@@ -50,7 +50,8 @@ def test_an_item_adds_what_its_question_cannot_tell() -> None:
     assert ITEMS["khandelwal2020_fig7"].needs == ("keys", "prediction", "ngram", "retrieval")
 
 
-def test_what_is_joined_from_the_left_or_in_full_is_not_required() -> None:
-    sql = "SELECT 1 FROM head AS h LEFT JOIN probe AS p ON true FULL JOIN word AS w ON true INNER JOIN trace AS t ON true"
+def test_what_is_joined_from_the_left_in_full_or_to_be_left_out_is_not_required() -> None:
+    joined = "LEFT JOIN probe AS p ON true FULL JOIN word AS w ON true ANTI JOIN removal AS r ON true INNER JOIN trace AS t ON true"
+    sql = f"SELECT 1 FROM head AS h {joined}"
     assert relations(sql, REQUIRED) == {"head", "trace"}
-    assert relations(sql, NAMED) == {"head", "probe", "word", "trace"}
+    assert relations(sql, NAMED) == {"head", "probe", "word", "removal", "trace"}
