@@ -107,7 +107,7 @@ def lines(
 
 
 def column_lines(frame: pl.DataFrame, columns: dict[str, str], *, y_title: str, format: str = "~f") -> alt.LayerChart:
-    """Draw several columns over the layers, one line for each: column → name in the legend."""
+    """Draw several columns over the layers, one line for each column. columns: column → name in the legend."""
     return lines(unpivot_columns(frame, "layer", columns), y="value", y_title=y_title, series="series", order=list(columns.values()), format=format)
 
 

@@ -1,4 +1,4 @@
-"""Descriptions of the rows in files beside an atlas that the open atlas does not show, and of the files that it does not read at all."""
+"""Descriptions of what an atlas leaves out of the files beside it: rows that it does not show, and whole files that it does not read."""
 
 import os
 import shlex

@@ -32,4 +32,4 @@ def check_plain(path: Path) -> None:
     }
     found = "; ".join(f"{what} ({', '.join(sorted(names)[:5])})" for what, names in odd.items() if names)
     if found:
-        raise NotAnAtlas(f"{path} is not an atlas as an ingest makes one, so nothing is ingested into it: it holds {found}")
+        raise NotAnAtlas(f"{path} is not an atlas that an ingest would make, so nothing is ingested into it: it holds {found}")

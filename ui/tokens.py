@@ -28,7 +28,7 @@ Colour = tuple[int, int, int]
 
 
 def adaptive(light: Colour, dark: Colour) -> str:
-    """Write a colour that follows the theme of the page, which Streamlit tells the browser, since the reader may choose another theme than the system's."""
+    """Write a colour that follows the page's theme and not the system's, since the reader may choose another; Streamlit tells the browser the page's theme."""
     return f"light-dark(rgb{light},rgb{dark})".replace(" ", "")
 
 

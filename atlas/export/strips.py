@@ -81,7 +81,7 @@ def peak_of(text: Text) -> float | None:
 
 
 def number(value: float) -> str:
-    """Format a number with its sign, a true minus."""
+    """Format a number with its sign, + or −."""
     return f"{value:+.3f}".replace("-", "−")
 
 

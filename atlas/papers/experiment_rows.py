@@ -59,7 +59,7 @@ def trace_of(a: "Atlas", experiment: int | None = None, prompt: int | None = Non
 
 
 def averages(a: "Atlas", experiment: int | None = None) -> pl.DataFrame:
-    """Read indirect_effects, with a column experiment."""
+    """Read the rows of `indirect_effects`, with a column `experiment` that holds the experiment's id."""
     experiment = choose_experiment(a, "tracing", experiment)
     return read_answer(a.con, "indirect_effects", experiment=experiment).with_columns(pl.lit(experiment).alias("experiment"))
 

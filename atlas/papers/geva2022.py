@@ -64,7 +64,7 @@ def draw_table4(frame: pl.DataFrame) -> alt.Chart:
 
 
 def draw_extreme_clusters(frame: pl.DataFrame) -> alt.Chart:
-    """Draw the extreme sub-updates of each cluster, named by its number and what it promotes."""
+    """Draw the number of extreme sub-updates of each cluster; a cluster is named by its number and the tokens that it promotes."""
     names = [f"{cluster}: {labels(tokens)}" for cluster, tokens in frame.select("cluster", "tokens").iter_rows()]
     return charts.ranked_bars(frame.with_columns(name=pl.Series(names)), y="name", x="n_updates", x_title="Extreme sub-updates", format="d")
 

@@ -35,7 +35,7 @@ def labels(texts: Iterable[str]) -> str:
 
 
 def parts(text: str) -> list[str]:
-    """List the part of a label for each character; a part is never cut in the middle."""
+    """List what a label shows for each character of a text: one part each, which a crop keeps or drops whole."""
     return [character_label(c) for c in visible_text(text)]
 
 

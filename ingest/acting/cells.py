@@ -33,7 +33,10 @@ EFFECT = pa.schema(
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a map. window: number of consecutive layers that are changed together (`window_of`)."""
+    """One cell of a map of effects: states that are replaced, or edges that are blocked.
+
+    window: number of consecutive layers that are changed together (`window_of`).
+    """
 
     site: str
     window: int

@@ -43,7 +43,7 @@ def cut_prompt(model: Model, text: str, bos: str, *, is_chat: bool = False) -> C
         raise AtlasError(f"the prompt has {n:,} tokens; with {model.name}, at most {most:,} are read")
     strange = [int(i) for i in found.sequences[0].token_ids if not 0 <= i < model.n_embeddings]
     if strange:
-        raise AtlasError(f"model {model.name}: its tokenizer makes token {strange[0]} of the prompt, and the model has no embedding of it")
+        raise AtlasError(f"model {model.name}: its tokenizer turns part of the prompt into token {strange[0]}, for which the model has no embedding")
     return found
 
 

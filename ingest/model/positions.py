@@ -34,7 +34,7 @@ def rotation(model: Model, rotary: Rotary, layer: int, positions: Tensor) -> tup
     n_pairs, left = divmod(min(cosine.shape[-1], model.d_head), 2)
     if left or not n_pairs:
         raise AtlasError(
-            f"model {model.name}: RoPE rotates pairs of dimensions, and of the {model.d_head} dimensions of a head it would rotate {cosine.shape[-1]}"
+            f"model {model.name}: RoPE rotates dimensions in pairs, and here it would rotate {cosine.shape[-1]} of a head's {model.d_head}, which are not pairs"
         )
     return cosine[0, :, :n_pairs].to(model.device).float(), sine[0, :, :n_pairs].to(model.device).float()
 

@@ -83,7 +83,7 @@ def composition_scores(model: Model, layer: int, distances: Distances | None) ->
 
 
 def matching_through_heads(model: Model, layer: int, states: TokenStates, chosen: np.ndarray) -> np.ndarray:
-    """Compute the matching of readers through earlier heads, [n_heads, layer, n_heads] float32, NaN where not `chosen`."""
+    """Compute the matching of each head of the layer through each earlier head, [head, earlier layer, earlier head] float32, NaN where not `chosen`."""
     heads, found = folded_heads(model, layer), np.full(chosen.shape, np.nan, np.float32)
     sought = [states.alike[own][states.source_kind(layer)] @ heads.w_q.double().mT for own in (0, 1)]
     for earlier in range(layer):

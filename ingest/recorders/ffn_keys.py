@@ -90,7 +90,7 @@ class CpuKeys:
     def seed(self, coefficients: np.ndarray, positions: np.ndarray, contexts: np.ndarray | None = None) -> None:
         """Start from triggers already known, in the layout of KeyTriggers and in any order.
 
-        They are sorted worst first, which makes each array a heap.
+        This method sorts them worst first, which makes each array a heap.
         """
         signed = coefficients * np.array([1, -1], np.float32)[:, None, None]
         signed = np.where(positions == NOWHERE, np.float32(-np.inf), signed)

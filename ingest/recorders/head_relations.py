@@ -58,7 +58,7 @@ class Arcs:
 
 
 def arcs(sentence: Parsed) -> Arcs:
-    """Find the arcs of a sentence between read words that have no token in common."""
+    """Find the arcs of a sentence whose two words the model read, and which share no token."""
     words = np.flatnonzero(sentence.is_read)
     number = np.full(len(sentence), -1)
     number[words] = np.arange(len(words))

@@ -150,7 +150,7 @@ def remove_drafts(folder: Path) -> None:
 
 
 def reset_lost_shards(con: duckdb.DuckDBPyConnection, folder: Path, corpus_id: int, run_id: int, spans: Sequence[Span]) -> None:
-    """Remove the shards whose files are lost from a run, and mark the run as running again if there are any.
+    """Remove from a run the shards whose files are lost; if any were, mark the run as running again.
 
     A file is lost if it is missing, or if its SHA-256 is not the one in `key_file`; every file is read once. folder: where the files are.
     """

@@ -91,7 +91,10 @@ def parts() -> Iterator[tuple[str, int]]:
 
 
 def discounts(part: str, n: int) -> str:
-    """Write the SQL statement that computes D_i = i - (i + 1)·Y·n_{i+1} / n_i, where Y = n_1 / (n_1 + 2·n_2) and n_i n-grams are counted i times."""
+    """Write the SQL statement that computes D_i = i - (i + 1)·Y·n_{i+1} / n_i.
+
+    Here Y = n_1 / (n_1 + 2·n_2) and n_i is the number of n-grams that are counted i times.
+    """
     told = ", ".join(f"CAST({i} - {i + 1} * y * n{i + 1} / n{i} AS DOUBLE) AS d{i}" for i in (1, 2, 3))
     usual = ", ".join(f"if(told, d{i}, {USUAL[i - 1]}) AS d{i}" for i in (1, 2, 3))
     return f"""

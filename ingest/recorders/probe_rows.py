@@ -173,7 +173,7 @@ class LinearProbe(Work):
         )
 
     def n_bytes(self, sample: CostSample) -> int:
-        """Count the bytes of the model with random weights, and of the states at one place: as recorded, standardised, and shuffled for the online code."""
+        """Count the bytes of the model with random weights, and of three copies of one place's states: recorded, standardised, and shuffled."""
         weights = sum(p.numel() * p.element_size() for p in sample.model.hf.parameters())
         return weights + 4 * sum(MOST_WORDS.values()) * sample.model.d_model * 4
 

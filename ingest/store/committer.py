@@ -134,7 +134,7 @@ def lock_work_folder(target: Path) -> Iterator[Path]:
         except NotADirectoryError as error:
             raise AtlasError(f"{work} is a file in the place of the working folder of {target}: move it away") from error
         except IsADirectoryError as error:
-            raise AtlasError(f"{work / 'lock'} is a folder in the place of the file that locks {work}: remove it") from error
+            raise AtlasError(f"{work / 'lock'} is a folder, and should be the file that locks {work}: remove the folder {work / 'lock'}") from error
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

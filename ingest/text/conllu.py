@@ -135,7 +135,9 @@ class AlignedFile:
     def end(self) -> None:
         """Check, after the last document, that no sentence is left. Raises AtlasError if one is."""
         if self.next is not None:
-            raise AtlasError(f"--words {self.next.where} lies behind the end of the last document; is it of another text, or of a longer part of this one?")
+            raise AtlasError(
+                f"--words {self.next.where} comes after the end of the last document; was the file made from another text, or from a longer part of this text?"
+            )
 
 
 def align_sentence(sentence: Sentence, name: str, text: str, at: int, number: int, before: int) -> tuple[list[Word], int]:

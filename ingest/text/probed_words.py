@@ -101,7 +101,9 @@ class DocumentSplit:
 
 
 def split_documents(con: duckdb.DuckDBPyConnection, corpus_id: int, asked: str, seed: int) -> DocumentSplit:
-    """Draw the test documents, and sequences both of them and of the other documents, which probes learn from. asked: the option to name in errors.
+    """Draw the test documents, and sequences of these and of the other documents, from which probes learn.
+
+    asked: the option to name in errors.
 
     Raises AtlasError if there are no words, or fewer than two documents with words.
     """

@@ -96,7 +96,7 @@ def check_growth(normalizer: list[Step]) -> None:
             if len(text) > MOST_GROWTH * max(1, len(start)):
                 break
         if len(text) > MOST_GROWTH * max(1, len(start)) or by_pattern > MOST_GROWTH:
-            raise ValueError(f"its replacements make more than {MOST_GROWTH} characters of one character")
+            raise ValueError(f"its replacements can turn one character into more than {MOST_GROWTH}")
     for step in normalizer:
         longest = len(step.get("prepend") or "")
         if step.get("type") == "Precompiled":
@@ -108,7 +108,7 @@ def check_growth(normalizer: list[Step]) -> None:
 
 
 def strange_patterns(normalizer: object, pre_tokenizer: object) -> set[str]:
-    """Find the regular expressions in a tokenizer's parts that are not in CALM: they may take any time on a text."""
+    """Find the regular expressions in a tokenizer's parts that are not in CALM, which take linear time: the others may take arbitrarily long on a text."""
     found = (*steps(normalizer, "normalizers"), *steps(pre_tokenizer, "pretokenizers"))
     patterns = (step.get("pattern") for step in found)
     return {pattern["Regex"] for pattern in patterns if isinstance(pattern, dict) and "Regex" in pattern} - CALM

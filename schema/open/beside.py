@@ -82,7 +82,7 @@ def attach_kind(con: duckdb.DuckDBPyConnection, path: Path, kind: Companion, oth
 
 
 def attach_kept(con: duckdb.DuckDBPyConnection, kind: Companion) -> bool:
-    """Attach the empty tables from the user's cache. Return whether they are now attached, by this connection or by another to the same atlas."""
+    """Attach a kind's empty file from the user's cache. Return whether it is now attached, by this connection or by another to the same atlas."""
     # what DuckDB raises depends on what is wrong with a disk, a name or a file, on what is shut already, and on its version
     with suppress(AtlasError, OSError, ValueError, RuntimeError, duckdb.Error):
         kept = cached_empty_companion(kind.name, creation_sql(kind))

@@ -210,7 +210,10 @@ def connect(lake: Lake, config: dict) -> duckdb.DuckDBPyConnection:
 
 @contextmanager
 def catalogue(lake: Lake, name: str = "atlas") -> Iterator["Connection"]:
-    """Open a session on the PostgreSQL server of the catalogue, which lists it under `name`. Raises Unreachable if the server does not answer."""
+    """Open a session on the PostgreSQL server that holds the catalogue; the server lists the session under `name`.
+
+    Raises Unreachable if the server does not answer.
+    """
     try:
         import psycopg
     except ImportError as error:

@@ -80,7 +80,7 @@ def require_locks(path: Path) -> None:
 
 
 def open_or_make(path: Path) -> int:
-    """Open the file at `path`, and return its handle. If the file does not exist, make it, so that everybody may write to it."""
+    """Open the file at `path`, and return its handle. If the file does not exist, create it, writable by everybody."""
     while True:
         try:
             # O_CREAT beside O_EXCL alone: in a sticky folder Linux lets nobody open another's file with it

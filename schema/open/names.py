@@ -116,7 +116,10 @@ def remove_names(folder: Path, handle: int, names: Iterable[str]) -> None:
 
 @contextmanager
 def lock_left(folder: Path) -> Iterator[int | None]:
-    """Lock a folder of second names for the block, and yield its handle; None if it is already locked, gone, a link, another user's, or not such a folder."""
+    """Lock a folder of second names (hard links of open files) within the `with` block, and yield its handle.
+
+    The handle is None if it is already locked, gone, a link, another user's, or not such a folder.
+    """
     with ExitStack() as stack:
         found = None
         with suppress(OSError):

@@ -37,7 +37,9 @@ def install_stand_ins(con: duckdb.DuckDBPyConnection, database: str) -> None:
     there, stored = found_columns(con, database), stored_tables(con)
     names = {name.lower(): name for name in there}
     if odd := sorted(name for name in metadata(1).tables if name in names and (database, names[name]) not in stored):
-        raise NotAnAtlas(f"not an atlas as an ingest makes one: it holds views or computed columns in the place of tables ({', '.join(odd[:5])})")
+        raise NotAnAtlas(
+            f"not an atlas that an ingest would make: where tables should be, it holds views or tables with computed columns ({', '.join(odd[:5])})"
+        )
     for table in metadata(read_d_model(con, f"{database}.main.model") or 1).tables.values():
         con.execute(stand_in(table, there.get(table.name, {}), f"{database}.main"))
         con.execute("; ".join(table_comments(table, "VIEW")))

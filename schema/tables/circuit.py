@@ -1,4 +1,4 @@
-"""What the weights tell of circuits: what each head copies and looks for, its directions, which heads read each other, and which neurons do."""
+"""What the weights tell of circuits: what each head copies and looks for, its directions, which heads read which heads, and neurons which neurons."""
 
 from sqlalchemy import DOUBLE, REAL, BigInteger, Column, Integer, MetaData, SmallInteger, String
 

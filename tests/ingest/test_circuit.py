@@ -285,7 +285,7 @@ def test_the_mean_rotation_is_the_same_in_blocks(model_type: str, monkeypatch: p
 
 def test_what_rope_cannot_turn_is_said() -> None:
     model = eager_model("llama", head_dim=1)
-    with pytest.raises(AtlasError, match="RoPE rotates pairs of dimensions, and of the 1 dimensions of a head it would rotate 2"):
+    with pytest.raises(AtlasError, match="RoPE rotates dimensions in pairs, and here it would rotate 2 of a head's 1, which are not pairs"):
         positions.mean_rotation(model, model.architecture.attention.rotary, 0, torch.ones(1, 1))
 
 

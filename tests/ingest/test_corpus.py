@@ -650,7 +650,8 @@ def test_a_folder_of_several_kinds_is_no_dataset(tmp_path, opened):
     assert [d.text for d in opened("data").documents()] == ["x"]
     write(tmp_path / "data" / "more" / "b.jsonl", jsonl({"text": "y"}))
     with pytest.raises(
-        AtlasError, match=r"folder of csv and json files, and a dataset has files of one kind; give the files by a pattern: .*data/\*\* for all"
+        AtlasError,
+        match=r"folder of csv and jsonl files, and a dataset has files of one kind; .*data/\*\* for all of them, or .*data/\*\*/\*\.csv for one kind",
     ):
         opened("data")
     assert [d.text for d in opened("data/**/[ab].[cj]s*").documents()] == ["x", "y"]

@@ -97,7 +97,7 @@ def test_what_does_not_align_is_said_with_its_sentence_and_place(tmp_path: Path,
 
 def test_what_is_left_over_or_glued_where_a_space_stands_is_said(tmp_path: Path) -> None:
     path = write_words(tmp_path / "a.conllu")
-    with pytest.raises(AtlasError, match=r"sentence 3 \(line 19\) lies behind the end of the last document"):
+    with pytest.raises(AtlasError, match=r"sentence 3 \(line 19\) comes after the end of the last document"):
         align_all(path, documents(FIRST))
     with pytest.raises(AtlasError, match=r"at character 13 of document '0.txt' ' , 10"):
         align_all(path, documents(FIRST.replace(",", " ,"), "Fim"))

@@ -131,7 +131,7 @@ def chart(item: Item, frame: pl.DataFrame) -> None:
 
 
 def show_comparison(paper: Paper, item: Item, frame: pl.DataFrame) -> None:
-    """Show the paper's result, marked as the paper's, beside the same result of this atlas, and what was left out."""
+    """Show the paper's result, marked as the paper's, beside the same result of this atlas; below them, say what the item leaves out."""
     lines = comparison(frame, item, paper)
     for column, name, line in zip(st.columns(2) if lines else [], ("In the paper", "Here"), lines, strict=False):
         with column.container(border=True, height="stretch"):

@@ -32,7 +32,7 @@ def offer(rows: pl.DataFrame, key: str) -> None:
 
 
 def offer_all(ask: Callable[[], pl.DataFrame], key: str) -> None:
-    """Offer a button, as offer does, for rows that are not shown, and that are read when the button is pressed."""
+    """Offer a button as `offer` does, but for rows that are not shown; they are read only when the button is pressed."""
     if st.button("Add all to collection…", icon=":material/bookmark_add:", key=f"{key}-collect-all"):
         collect(find_members(ask()), key)
 

@@ -49,7 +49,7 @@ def check(address: Address, pattern: Pattern, items: tuple[ShownItem, ...]) -> N
     subject = SUBJECTS[address.subject]
     things = "texts" if address.subject == "key" else "tokens"
     if pattern.kind not in subject.kinds:
-        raise AtlasError(f"no kind {pattern.kind!r} for a {subject.title}; they are {', '.join(subject.kinds)}")
+        raise AtlasError(f"no kind {pattern.kind!r} for a {subject.title}; there are {', '.join(subject.kinds)}")
     if not pattern.description.strip():
         raise AtlasError(f"the pattern of {address} has no description: say what its {things} have in common")
     unknown = sorted(set(pattern.ranks) - {item.rank for item in items})

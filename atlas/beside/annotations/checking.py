@@ -59,7 +59,7 @@ def blocks_by_address(rows: Iterable[Row], faults: Faults) -> dict[Address, list
 def read_entry(row: Row, faults: Faults) -> Entry | None:
     subject = SUBJECTS.get(row["subject"].strip())
     if subject is None:
-        faults.add(row, f"no subject {row['subject']!r}; they are {', '.join(SUBJECTS)}")
+        faults.add(row, f"no subject {row['subject']!r}; there are {', '.join(SUBJECTS)}")
         return None
     names = [*NUMBERS, "corpus"] if subject.has_corpus else list(NUMBERS)
     cells = {name: row[name].strip().removeprefix(POSITION).removeprefix(POSITION.upper()) for name in names}
@@ -153,7 +153,7 @@ def describe(address: Address, block: list[Entry], faults: Faults) -> dict[str, 
                 faults.add(entry.row, f"kind is {NONE}, but {address} has a pattern or a description")
         elif kind not in kinds:
             faults.add(
-                entry.row, f"no kind {kind!r} for a {SUBJECTS[address.subject].title}; they are {', '.join(kinds)}" if kind else "a description without a kind"
+                entry.row, f"no kind {kind!r} for a {SUBJECTS[address.subject].title}; there are {', '.join(kinds)}" if kind else "a description without a kind"
             )
         elif not description:
             faults.add(entry.row, f"pattern {letter} of {address} has a kind and no description")

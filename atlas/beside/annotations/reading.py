@@ -21,7 +21,7 @@ LARGEST = 64 << 20
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a sheet. number: from 1, as spreadsheet programs count rows. cells: column → text, guards removed."""
+    """One row of a sheet. number: from 1, as spreadsheet programs count rows. cells: column → text, without the apostrophes of `guard_cell`."""
 
     number: int
     cells: dict[str, str]

@@ -76,7 +76,7 @@ def in_rows(frame: pl.DataFrame) -> list[Member]:
         return []
     if named:
         strange = ", ".join(f"{c} is of type {frame.schema[c]}" for _, columns in named for c in columns if not frame.schema[c].is_integer())
-        raise AtlasError(f"these rows name nothing to collect: {strange}; things are named by integers, such as layer::INTEGER")
+        raise AtlasError(f"these rows name nothing to collect: {strange}; layers, neurons and heads must be integers: cast them, as in layer::INTEGER")
     raise AtlasError(
         f"these rows name nothing to collect: they have {', '.join(frame.columns)}, and not layer and neuron, layer and head, position_id or token_id"
     )

@@ -42,7 +42,10 @@ def median_nearest(found: Neighbours) -> float:
     """Compute the median over the queries of the distance to the nearest entry. Raises AtlasError if it is 0, or a query has no neighbour."""
     nearest = found.distances[:, 0].astype(np.float64)
     if not np.isfinite(nearest).all():
-        raise AtlasError(f"{int(np.isinf(nearest).sum())} of {len(nearest)} queries have no neighbour: every entry of the store is of their own text")
+        raise AtlasError(
+            f"{int(np.isinf(nearest).sum())} of {len(nearest)} queries have no neighbour: "
+            f"all entries of the store come from the query's own text, which does not count"
+        )
     if not (median := float(np.median(nearest))):
         raise AtlasError("the median distance to the nearest entry is 0: half of the queries are copies of entries, so these texts say nothing about retrieval")
     return median

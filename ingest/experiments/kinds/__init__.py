@@ -27,7 +27,7 @@ def kinds() -> dict[str, Kind]:
 def check_name(kind: Kind, _: Mapping[str, Kind]) -> None:
     """Raise AtlasError for a kind whose name does not match NAME."""
     if not NAME.fullmatch(kind.name):
-        raise AtlasError(f"the kind {kind.name!r} is to be named by small letters, digits, - and _, at most 60")
+        raise AtlasError(f"kind {kind.name!r}: the name of a kind has only small letters, digits, - and _, begins with a letter, and has at most 60 characters")
 
 
 def kind_named(name: str) -> Kind:

@@ -35,7 +35,7 @@ class Planned(NamedTuple):
 def compact(path: Path, keep_hours: int) -> Compacted:
     """Merge the files of every table, in the table's order, and remove files that no snapshot of the last `keep_hours` needs.
 
-    A reader that opened the lake before that time can no longer read it. Raises Locked while an ingest writes to the lake.
+    A reader that opened the lake more than `keep_hours` ago can no longer read it. Raises Locked while an ingest writes to the lake.
     """
     with opened_lake(path) as store:
         # the files of a shard that waits are nobody's yet

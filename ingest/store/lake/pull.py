@@ -84,7 +84,7 @@ def fill_tables(con: duckdb.DuckDBPyConnection, tables: Sequence[Table], layers:
 
 
 def selection_sql(table: Table, layers: Collection[int] | None) -> str:
-    """Write the SELECT over a table of the lake, in the order of an atlas file."""
+    """Write the SELECT over a table of the lake, with its rows in the order in which an atlas file has them."""
     where = f" WHERE layer IN ({', '.join(map(str, sorted(layers)))})" if layers is not None and "layer" in table.columns else ""
     order = f" ORDER BY {', '.join(table.info['sort'])}" if table.info["sort"] else ""
     return f"SELECT * FROM {CATALOG}.main.{table.name}{where}{order}"

@@ -20,7 +20,7 @@ T = TypeVar("T")
 def run_with_retries(opening: Callable[[], AbstractContextManager[LakeStore]], action: Callable[[LakeStore], T], say: Callable[[str], object]) -> T:
     """Run `action` on the lake that `opening` opens, and return its result; while the lake does not answer, try again after growing waits.
 
-    Raises the error of the last attempt. If the lake was never reached, the address may be wrong, so that the first error is raised at once.
+    Raises the error of the last attempt. A lake that was never reached may have a wrong address: its first error is raised at once.
     """
     was_reached, waits = False, list(WAITS)
     while True:

@@ -1,4 +1,4 @@
-"""Hugging Face datasets, streamed: by their id on the hub, or a folder laid out the same way."""
+"""Hugging Face datasets, streamed. One is named by its id on the hub, or by the path of a folder with a dataset's layout."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -55,12 +55,13 @@ def _check_folder(spec: str, folder: Path, revision: str | None) -> None:
         # The datasets library would make a document of every line.
         raise AtlasError(f"corpus {spec!r} is a folder of text files, not a dataset; give its files: {spec.rstrip('/')}/*.txt")
     files = (path for path in folder.rglob("*") if path.is_file() and path.name not in DESCRIBING and not is_hidden(path.relative_to(folder)))
-    kinds = {named_format(path).removesuffix("l") for path in files} & {name.removesuffix("l") for name in TABLES}
-    if len(kinds) > 1:
+    names = {named_format(path) for path in files} & {*TABLES}
+    # the library reads both by one reader
+    if len({name.removesuffix("l") for name in names}) > 1:
         # of these it would read the most frequent alone
         raise AtlasError(
-            f"corpus {spec!r} is a folder of {' and '.join(sorted(kinds))} files, and a dataset has files of one kind; give the files by a pattern: "
-            f"{spec.rstrip('/')}/** for all, **/*{'.' + min(kinds)} for some"
+            f"corpus {spec!r} is a folder of {' and '.join(sorted(names))} files, and a dataset has files of one kind; give the files by a pattern: "
+            f"{spec.rstrip('/')}/** for all of them, or {spec.rstrip('/')}/**/*.{min(names)} for one kind"
         )
 
 

@@ -45,7 +45,10 @@ def test_from_the_first_member_to_the_last(path: Path, tmp_path: Path) -> None:
         (("add", "x", "L0N1x", "--by", "a"), "'L0N1x' is not an address"),
         (("add", "x", "--token", "no such", "--by", "a"), "no token 'no such' in the vocabulary"),
         (("add", "x", "--sql", "SELECT name FROM corpus", "--by", "a"), "these rows name nothing to collect"),
-        (("add", "x", "--sql", "SELECT 'a' AS layer, 1 AS neuron", "--by", "a"), "nothing to collect: layer is of type String; things are named by integers"),
+        (
+            ("add", "x", "--sql", "SELECT 'a' AS layer, 1 AS neuron", "--by", "a"),
+            "layer is of type String; layers, neurons and heads must be integers",
+        ),
         (("add", "x", "--sql", "SELECT 1e300 AS position_id", "--by", "a"), "nothing to collect: position_id is of type Float64"),
         (("add", "x", "--sql", "SELECT 3000000000 AS token_id", "--by", "a"), "^this atlas has no token 3000000000$"),
         (("add", "x", "--position", "9" * 23, "--position", "2", "--by", "a"), f"^this atlas has no position {'9' * 23}$"),

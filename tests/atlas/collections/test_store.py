@@ -61,7 +61,7 @@ def test_rows_of_an_answer_are_collected_as_what_they_are_of(path: Path) -> None
         assert a.collect("promoting", a.neurons_promoting(" sat"), by="ada") == 3
         with pytest.raises(AtlasError, match="these rows name nothing to collect: they have name"):
             a.collect("none", pl.DataFrame({"name": ["x"]}), by="ada")
-        with pytest.raises(AtlasError, match="to collect: layer is of type Float64, neuron is of type Float64; things are named by integers"):
+        with pytest.raises(AtlasError, match="to collect: layer is of type Float64, neuron is of type Float64; layers, neurons and heads must be integers"):
             a.collect("none", pl.DataFrame({"layer": [0.5], "neuron": [1.0]}), by="ada")
     assert sorted(rows_of(path, "promoting", "layer, neuron")) == [(0, 1), (1, 1), (2, 1)]
 
@@ -181,7 +181,7 @@ def test_removing_and_renaming(path: Path) -> None:
     assert keeping.remove_whole(path, "a") == 3
     with atlas.open(path) as a:
         assert a.collections()["name"].to_list() == ["b"]
-        with pytest.raises(AtlasError, match="no collection 'a'; they are b"):
+        with pytest.raises(AtlasError, match="no collection 'a'; existing: b"):
             a.in_collection("a")
 
 

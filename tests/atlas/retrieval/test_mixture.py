@@ -82,7 +82,7 @@ def test_the_smallest_perplexity_is_chosen_and_ties_go_to_less() -> None:
 
 def test_texts_that_say_nothing_of_retrieval_are_refused() -> None:
     assert median_nearest(neighbours([[(1.0, 1)], [(5.0, 1)], [(2.0, 1)]])) == 2.0
-    with pytest.raises(AtlasError, match="1 of 2 queries have no neighbour: every entry of the store is of their own text"):
+    with pytest.raises(AtlasError, match="1 of 2 queries have no neighbour: all entries of the store come from the query's own text"):
         median_nearest(neighbours([[(1.0, 1)], [(inf, -1)]]))
     with pytest.raises(AtlasError, match="half of the queries are copies of entries"):
         median_nearest(neighbours([[(0.0, 1)], [(0.0, 1)], [(2.0, 1)]]))
