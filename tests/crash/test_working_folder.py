@@ -56,7 +56,8 @@ def test_a_worker_or_all_of_them_that_are_files_are_set_aside(tiny: Tiny, expect
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"), [("file", "is a file in the place of the"), ("link", "is a symbolic link to nothing"), ("lock", "is a folder in the place of the file")]
+    ("damage", "said"),
+    [("file", "is a file in the place of the"), ("link", "is a symbolic link to nothing"), ("lock", "is a folder, and should be the file that locks")],
 )
 def test_what_is_in_the_place_of_the_working_folder_or_its_lock_is_said(tiny: Tiny, tmp_path: Path, damage: str, said: str) -> None:
     target, work = tmp_path / "a.duckdb", tmp_path / "a.duckdb.work"

@@ -161,7 +161,7 @@ def test_nor_is_what_a_stranger_defined_in_a_file_beside_it(tmp_path: Path) -> N
 def test_a_view_in_the_place_of_a_table_is_said(tmp_path: Path, statement: str) -> None:
     path = write_tiny_atlas(tmp_path / "sent.duckdb")
     spoiled(path, "ALTER TABLE removal RENAME TO real", statement)
-    with pytest.raises(NotAnAtlas, match=r"views or computed columns in the place of tables \(removal\)"):
+    with pytest.raises(NotAnAtlas, match=r"where tables should be, it holds views or tables with computed columns \(removal\)"):
         atlas.open(path)
 
 
@@ -201,10 +201,10 @@ def test_nor_is_a_column_that_is_computed_by_one(tmp_path: Path, name: str, is_o
 @pytest.mark.parametrize(
     ("statements", "said"),
     [
-        (("ALTER TABLE removal RENAME TO real", "CREATE VIEW removal AS SELECT * FROM real, ({logs}) AS l"), r"in the place of tables \(removal\)"),
+        (("ALTER TABLE removal RENAME TO real", "CREATE VIEW removal AS SELECT * FROM real, ({logs}) AS l"), r"tables with computed columns \(removal\)"),
         (("CREATE MACRO duckdb_constraints() AS TABLE ({logs})",), r"macros with the names of DuckDB's functions \(duckdb_constraints\)"),
         (('CREATE MACRO "Duckdb_Columns"() AS TABLE ({logs})',), r"macros with the names of DuckDB's functions \(duckdb_columns\)"),
-        (("ALTER TABLE removal RENAME TO real", 'CREATE VIEW "Removal" AS SELECT * FROM real'), r"in the place of tables \(removal\)"),
+        (("ALTER TABLE removal RENAME TO real", 'CREATE VIEW "Removal" AS SELECT * FROM real'), r"tables with computed columns \(removal\)"),
         (("CREATE SCHEMA snapshot",), r"schemas of its own \(snapshot\)"),
         (
             ("CREATE MACRO grow(i) AS (SELECT count(*) FROM ({logs}))", "ALTER TABLE map_point RENAME TO real",
