@@ -51,7 +51,7 @@ def check_arguments(con: duckdb.DuckDBPyConnection, arguments: Mapping[str, obje
     given = {name: value for name, value in arguments.items() if value is not None}
     for name, value in given.items():
         if (words := words_of(name, sql)) and value not in words:
-            raise AtlasError(f"no {name} {value!r}; there are {', '.join(words)}")
+            raise AtlasError(f"no {name} {value!r}; {what_there_is(', '.join(words))}")
     for name, (meaning, least) in LEAST.items():
         if name in given and given[name] < least:  # type: ignore[operator]
             raise AtlasError(f"{name} is the number of {meaning}, and must be at least {least}, not {given[name]}")

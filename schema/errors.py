@@ -30,4 +30,4 @@ class QueryTimeout(AtlasError):
 
 def what_there_is(names: str) -> str:
     """Write the end of a message that something does not exist: list the names that do exist, or say that there are none."""
-    return f"existing: {names}" if names else "there are none yet"
+    return f"available: {names}" if names else "there are none yet"

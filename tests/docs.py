@@ -245,7 +245,7 @@ ADDITIONS = (
     ),
     Addition(
         "a column of a table that there is", "",
-        "`added(…)` in the table's file, its recorder, and where shards of the table are merged `ingest/store/merges/*.sql`", "", "",
+        "`added(…)` in the table's file, its recorder, and, if shards of the table are merged, `ingest/store/merges/*.sql`", "", "",
         ("tests/schema/test_older.py", "tests/exact/test_tiny_models.py"),
         "it may be null: older atlases read it so, and a merge that forgets it leaves it so; questions name the run that fills it",
     ),

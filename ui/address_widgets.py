@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from schema.errors import AtlasError
+from schema.errors import AtlasError, what_there_is
 from ui import data
 
 
@@ -35,7 +35,7 @@ def ask_word(label: str, key: str, words: Sequence[str], default: str | None = N
     asked = st.query_params.get(key, "")
     value = st.segmented_control(label, words, default=default or words[0], key=key, bind="query-params", required=True, **options)
     if asked and asked not in words:
-        raise AtlasError(f"no {key} {asked}; there are {', '.join(words)}")
+        raise AtlasError(f"no {key} {asked}; {what_there_is(', '.join(words))}")
     return value
 
 
@@ -44,7 +44,7 @@ def ask_words(label: str, key: str, known: Sequence[str], **options: Any) -> lis
     strange = [asked for asked in st.query_params.get_all(key) if asked not in known]
     chosen = st.multiselect(label, known, key=key, bind="query-params", **options)
     if strange:
-        raise AtlasError(f"no {key} {strange[0]}; there are {', '.join(known)}")
+        raise AtlasError(f"no {key} {strange[0]}; {what_there_is(', '.join(known))}")
     return chosen
 
 
@@ -65,7 +65,7 @@ def ask_option(label: str, key: str, known: Sequence[str], default: str, *, chan
     asked = "" if changes and key in st.session_state else st.query_params.get(key, "")
     chosen = st.selectbox(label, known, known.index(default), key=key, bind="query-params", **options)
     if asked and asked not in known:
-        raise AtlasError(f"no {key} {asked}; there are {', '.join(known)}")
+        raise AtlasError(f"no {key} {asked}; {what_there_is(', '.join(known))}")
     return chosen
 
 
@@ -86,7 +86,7 @@ def ask_from_list(label: str, key: str, lines: Mapping[str, str]) -> str:
     asked = st.query_params.get(key, "") if key not in st.session_state else ""
     chosen = st.radio(label, list(lines), captions=list(lines.values()), key=key, bind="query-params")
     if asked and asked not in lines:
-        raise AtlasError(f"no {key} {asked}; there are {', '.join(lines)}")
+        raise AtlasError(f"no {key} {asked}; {what_there_is(', '.join(lines))}")
     return chosen or next(iter(lines))
 
 

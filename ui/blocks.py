@@ -99,7 +99,7 @@ def table(
 
 
 def grid(shown: pl.DataFrame, rows: pl.DataFrame, key: str, title: str, columns: Mapping[str, str], height: int | Literal["auto"] = "auto") -> None:
-    """Show the rows of `shown`. Where the same row of `rows` names a neuron, head or position, it is a link to it. `columns`: column shown → what it holds."""
+    """Show the rows of `shown`, each a link where its row of `rows` names a neuron, head or position. `columns`: column shown → what it holds."""
     leads = [links.of_named_row(row) for row in rows.head(listing.MOST).iter_rows(named=True)]
     if any(leads):
         st.html(listing.table(readable(shown.head(listing.MOST)), leads, title, columns, None if height == "auto" else height))

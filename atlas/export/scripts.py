@@ -102,7 +102,7 @@ def kind_of(character: str) -> str:
 def stretches(parts: Sequence[str | None]) -> Iterator[tuple[bool, slice]]:
     """Yield the stretches of a line that are read from right to left (True) or not (False), as slices of its parts.
 
-    A stretch from right to left begins at a part in a right-to-left script. It runs to the last such part, or to a number behind that one, before the next part
+    A stretch from right to left begins at a part in a right-to-left script. It runs to the last such part, or to a number after that one, before the next part
     that is read from left to right (Unicode's UAX 9, in a line from left to right).
     """
     at = 0

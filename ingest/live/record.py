@@ -52,8 +52,8 @@ def record_tables(model: Model, prompt: CutDocument, asked: LiveRequest, bos: st
 def arm_tables(traced: TracedPrompt, dtype: torch.dtype) -> dict[str, pa.Table]:
     """Build the rows of `arm` and `arm_change`; the base is arm 0.
 
-    is_as_base: whether the run under the arm equals the base at every position, bit for bit.
-    `arm` has the values as requested, `arm_change` as rounded to the dtype.
+    is_as_base: whether the run under the arm equals the base at every position, bit for bit. `arm` has the values as
+    requested, `arm_change` as rounded to the dtype.
     """
     arms = [{"arm_id": 0, "name": "base", "role": "base", "interventions": "[]", "sha256": arm_sha256(()), "is_as_base": True}]
     changes = []

@@ -63,7 +63,7 @@ def survey(documents: Iterable[CutDocument], *, shard_positions: int | None, n_s
 
     The sample is the `n_sample` positions with the smallest hash of (seed, document, place in the document): it does not depend on order, shards or workers,
     and a larger sample contains a smaller one. one_from: an index in the sequence; if given, at most one position of each sequence is sampled (Geva et al.
-    2021, section 5: one prefix of a sentence), that of the smallest hash from the index on; the sample is smaller if there are fewer sequences.
+    2021, section 5: one prefix of a sentence), the one with the smallest hash, from that index on; the sample is smaller if there are fewer sequences.
     """
     digest = hashlib.sha256()
     n_documents = n_blank = n_pieces = n_sequences = n_positions = longest = 0

@@ -108,7 +108,7 @@ def check_growth(normalizer: list[Step]) -> None:
 
 
 def strange_patterns(normalizer: object, pre_tokenizer: object) -> set[str]:
-    """Find the regular expressions in a tokenizer's parts that are not in CALM, which take linear time: the others may take arbitrarily long on a text."""
+    """Find the regular expressions in a tokenizer's parts that are not in CALM, the list of those that take linear time: others may take any length of time."""
     found = (*steps(normalizer, "normalizers"), *steps(pre_tokenizer, "pretokenizers"))
     patterns = (step.get("pattern") for step in found)
     return {pattern["Regex"] for pattern in patterns if isinstance(pattern, dict) and "Regex" in pattern} - CALM

@@ -55,6 +55,11 @@ def save_experiment(path: Path) -> None:
     store.save(path, arrow(live()))
 
 
+def count_experiments(path: Path) -> int:
+    with closing(open_writer(EXPERIMENTS.path(path))) as con:
+        return con.execute("SELECT count(*) FROM experiment").fetchall()[0][0]
+
+
 @pytest.mark.parametrize(
     ("kind", "table", "column", "save"),
     [
@@ -87,7 +92,9 @@ def test_rules_that_others_experiments_break_hinder_nobodys(path: Path) -> None:
         "UPDATE effect SET n_draws = 0 WHERE experiment_id = (SELECT max(experiment_id) FROM effect)",
         "UPDATE experiment SET finished_at = NULL WHERE experiment_id = (SELECT min(experiment_id) FROM experiment)",
     )
+    before = count_experiments(path)
     save_experiment(path)
+    assert count_experiments(path) == before + 1
 
 
 def test_a_rule_of_the_whole_file_is_not_said_to_be_the_new_experiments(path: Path) -> None:

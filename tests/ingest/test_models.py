@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from ingest.model import sources
 from ingest.model.checks import check_identities
 from ingest.model.loading import attention_code, hash_weights, misfits
 from ingest.model.models import Model, load_model, wrap
+from ingest.model.pickles import check_pickle
 from schema.errors import AtlasError
 from tests.ingest.tiny_models import FAMILIES, tiny_hf, tiny_model, tiny_tokenizer, token_batch
 
@@ -376,6 +378,18 @@ def test_a_pickle_that_is_a_program_is_refused_without_a_word_on_how_to_run_it(f
         load(folder)
     assert "weights_only" not in str(caught.value)
     assert not (tmp_path / "ran").exists()
+
+
+def test_weights_of_which_one_part_is_compressed_are_refused(tmp_path: Path) -> None:
+    """It may unpack to far more than its size, whatever the others are."""
+    path = tmp_path / "pytorch_model.bin"
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("archive/data.pkl", b"\x80\x02N.", zipfile.ZIP_STORED)
+    check_pickle(path)
+    with zipfile.ZipFile(path, "a") as packed:
+        packed.writestr("archive/data/0", bytes(1000), zipfile.ZIP_DEFLATED)
+    with pytest.raises(ValueError, match="is compressed, which files of torch never are"):
+        check_pickle(path)
 
 
 def test_weights_of_another_shape_are_named_with_both_shapes(folder: Path) -> None:

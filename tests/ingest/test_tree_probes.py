@@ -132,6 +132,21 @@ def planted(n: int, seed: int) -> tuple[list[Parsed], list[np.ndarray]]:
 
 
 @pytest.mark.first_cases(1)
+def test_a_tenth_of_the_sentences_is_not_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Noted(Exception):
+        """Both parts are drawn."""
+
+    def note(weights: object, held: list[Sentences], target: str) -> float:
+        raise Noted(sum(len(batch.lengths) for batch in held))
+
+    monkeypatch.setattr(structural_probe, "mean_loss", note)
+    states, gold = [np.ones((3, 4), np.float32)] * 40, [np.ones((3, 3))] * 40
+    with pytest.raises(Noted, match="^4$"):
+        fit_probe(states, gold, "distance", 2, seed=0)
+    with pytest.raises(Noted, match="^1$"):
+        fit_probe(states[:2], gold[:2], "distance", 2, seed=0)
+
+
 @pytest.mark.parametrize("target", ["distance", "depth"])
 def test_a_planted_tree_is_found_and_one_of_other_sentences_is_not(target: str) -> None:
     parsed, states = planted(400, 0)

@@ -1,5 +1,6 @@
 """The model process under attack and accident: nobody else gets in, nothing leaks, and the next request is answered."""
 
+import fcntl
 import json
 import os
 import re
@@ -19,7 +20,7 @@ from click.testing import CliRunner
 import atlas
 from atlas.cli.main import run
 from atlas.live.asking import ask_process
-from atlas.live.process import start_model_process
+from atlas.live.process import has_owner, start_model_process
 from ingest.live import server
 from ingest.live.server import claim_socket
 from ingest.live.tcp import new_token
@@ -219,6 +220,16 @@ def test_one_process_an_atlas_and_stop_ends_it(world: World, sockets: Path) -> N
         process.wait(STARTED)
     assert not socket_path(world.atlas).exists()
     assert "no process answers" in subprocess.run([*command, "--stop"], capture_output=True, text=True).stderr
+
+
+def test_the_socket_is_owned_while_its_lock_is_held(tmp_path: Path) -> None:
+    target = tmp_path / "a.sock"
+    assert not has_owner(target)
+    with target.with_suffix(".lock").open("w") as lock:
+        assert not has_owner(target)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert has_owner(target)
+    assert not has_owner(target)
 
 
 def test_stop_says_where_there_is_no_process_to_end(tiny_path: Path, sockets: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,6 +72,19 @@ with private_hardlink(Path(sys.argv[1])) as name:
 """
 
 
+def test_a_folder_of_second_names_is_locked_by_one_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "a.duckdb"
+    path.write_bytes(b"old")
+    with names.private_hardlink(path) as name, names.lock_left(name.parent) as handle:
+        assert handle is None
+    left = tmp_path / f".a.duckdb.opening-{2**22 + 1}-aaaaaaaa"
+    left.mkdir()
+    (left / "a.duckdb").write_bytes(b"old")
+    left.chmod(names.MARKED)
+    with names.lock_left(left) as first, names.lock_left(left) as second:
+        assert first is not None and second is None
+
+
 def grow_old(*folders: Path) -> None:
     for folder in folders:
         os.utime(folder, (1, 1))

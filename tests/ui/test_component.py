@@ -157,7 +157,7 @@ def test_what_an_atlas_lacks_is_said_with_what_to_run(visit: Visit, tiny: Path) 
 
 
 def test_a_tab_that_there_is_not_is_said(visit: Visit, tiny: Path) -> None:
-    assert "no tab circus; there are texts, tokens" in text_of(visit(tiny, "component", at="L1N2", tab="circus"))
+    assert "no tab circus; available: texts, tokens" in text_of(visit(tiny, "component", at="L1N2", tab="circus"))
 
 
 def test_an_annotation_is_kept_by_ticks_beside_the_texts_and_the_form_is_empty_again(visit: Visit, nasty: Path) -> None:

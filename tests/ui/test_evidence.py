@@ -152,7 +152,7 @@ def test_of_saliency_what_takes_away_and_a_sum_that_is_far_off_are_said() -> Non
 @pytest.mark.thorough
 def test_the_prompt_of_a_saliency_is_chosen_and_stands_in_the_address(visit: Visit, whole: Path) -> None:
     assert "FROM experiments.saliency(4, 0)" in text_of(visit(whole, "evidence", show="experiments", saliency="4", saliency_prompt="0"))
-    assert "no saliency_prompt 1; there are 0" in text_of(visit(whole, "evidence", show="experiments", saliency="4", saliency_prompt="1"))
+    assert "no saliency_prompt 1; available: 0" in text_of(visit(whole, "evidence", show="experiments", saliency="4", saliency_prompt="1"))
 
 
 def test_a_pair_of_heads_names_both_each_a_link(visit: Visit, tiny: Path) -> None:
@@ -224,12 +224,12 @@ def test_the_address_restores_what_is_chosen(visit: Visit, tiny: Path) -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ({"input_token": "maybe"}, "no input_token maybe; there are yes, no"),
+        ({"input_token": "maybe"}, "no input_token maybe; available: yes, no"),
         ({"event_layer": "3"}, "no layer 3: this model has layers 0 to 2"),
         ({"event_layer": "one"}, "the address asks for event_layer one, which is not a whole number"),
         ({"event_layer": "1e400"}, "the address asks for event_layer 1e400, which is not a whole number"),
-        ({"corpus": "7"}, "no corpus 7; existing: 0: tales (all), 1: more (test)"),
-        ({"show": "heads", "behaviour": "sleeping"}, "no behaviour sleeping; there are induction, "),
+        ({"corpus": "7"}, "no corpus 7; available: 0: tales (all), 1: more (test)"),
+        ({"show": "heads", "behaviour": "sleeping"}, "no behaviour sleeping; available: induction, "),
         ({"show": "circuits", "excess": "much"}, "the address asks for excess much, which is not a number"),
     ],
 )

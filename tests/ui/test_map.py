@@ -97,7 +97,7 @@ def test_an_area_that_is_none_is_said(visit: Visit, tiny: Path, area: str) -> No
     assert not tables(app)
 
 
-@pytest.mark.parametrize(("query", "said"), [({"map_layer": "3"}, "no layer 3"), ({"layout": "attn_out"}, "no layout attn_out; there are value, resid_post")])
+@pytest.mark.parametrize(("query", "said"), [({"map_layer": "3"}, "no layer 3"), ({"layout": "attn_out"}, "no layout attn_out; available: value, resid_post")])
 def test_what_this_model_does_not_have_is_said(visit: Visit, tiny: Path, query: dict[str, str], said: str) -> None:
     assert said in text_of(visit(tiny, "map", **query))
 

@@ -75,7 +75,7 @@ def test_an_address_that_does_not_exist_is_said_and_kept_and_no_other_is_shown(v
 
 @pytest.mark.thorough
 def test_a_width_of_the_text_that_there_is_not_is_said(visit: Visit, tiny: Path) -> None:
-    assert "no context huge; there are narrow, snippet, wide" in text_of(visit(tiny, "component", at="L0N0", context="huge"))
+    assert "no context huge; available: narrow, snippet, wide" in text_of(visit(tiny, "component", at="L0N0", context="huge"))
 
 
 @pytest.mark.thorough

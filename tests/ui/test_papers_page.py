@@ -158,9 +158,9 @@ def test_the_files_are_those_that_atlas_paper_writes(visit: Visit, tiny: Path, m
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ({"paper": "geva2019"}, f"no paper geva2019; there are {', '.join(PAPERS)}"),
-        ({"paper": "geva2022", "item": "fig11"}, "no item fig11; there are concepts"),
-        ({"corpus": "7"}, "no corpus 7; existing: 0: tales (all)"),
+        ({"paper": "geva2019"}, f"no paper geva2019; available: {', '.join(PAPERS)}"),
+        ({"paper": "geva2022", "item": "fig11"}, "no item fig11; available: concepts"),
+        ({"corpus": "7"}, "no corpus 7; available: 0: tales (all)"),
         ({"paper": "geva2022", "item": "extreme", "threshold": "high"}, "the address asks for threshold high, which is not a number"),
         ({"paper": "geva2022", "item": "extreme", "threshold": "nan"}, "the address asks for threshold nan, which is not a number"),
         ({"paper": "geva2022", "item": "extreme", "threshold": "-1"}, "the address asks for threshold -1, which is below 0"),

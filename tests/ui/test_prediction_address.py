@@ -32,7 +32,7 @@ def test_a_switch_is_put_changed_and_taken_away() -> None:
         ({"position": "8x"}, "no position 8x"),
         ({"position": "8", "prompt": "x"}, "asks for a position and for a prompt"),
         ({"prompt": "x" * 601}, "the prompt has 601 characters; these pages take 600"),
-        ({"prompt": "x", "index": "last"}, "last is no number of a token"),
+        ({"prompt": "x", "index": "last"}, "last is not the number of a token"),
         ({"prompt": "x", "off": "L1X2"}, "is no intervention"),
         ({"prompt": "x", "off": "L1H2=max*1"}, "a head can only be set to 0"),
         ({"prompt": "x", "off": ",".join(f"L0N{i}" for i in range(17))}, "more than 16 switches"),

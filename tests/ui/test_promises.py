@@ -173,9 +173,9 @@ def test_a_statement_is_drawn_as_the_address_says(visit: Visit, tiny: Path) -> N
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ({"kind": "pie"}, "no kind pie; there are bar, line, point"),
-        ({"x": "weight"}, "no x weight; there are layer, "),
-        ({"y": "weight"}, "no y weight; there are layer, "),
+        ({"kind": "pie"}, "no kind pie; available: bar, line, point"),
+        ({"x": "weight"}, "no x weight; available: layer, "),
+        ({"y": "weight"}, "no y weight; available: layer, "),
         ({"chart": "maybe"}, "no chart maybe; it is true or false"),
     ],
 )

@@ -95,7 +95,7 @@ def test_keys_by_how_often_they_fire(visit: Visit, tiny: Path) -> None:
     assert "No key fires that often." in text_of(app)
     app.segmented_control(key="density").set_value("usual").run()
     assert rows(app, "corpus_id", "layer", "neuron", "density", "share") == [(0, 0, 1, "usual", 0.4)]
-    assert "no density odd; there are dead, rare, usual, dense" in text_of(visit(tiny, "search", by="density", density="odd"))
+    assert "no density odd; available: dead, rare, usual, dense" in text_of(visit(tiny, "search", by="density", density="odd"))
 
 
 @pytest.mark.thorough
@@ -136,13 +136,13 @@ def test_files_hold_every_page(visit: Visit, tiny: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ({"by": "colour"}, "no by colour; there are promoted token"),
-        ({"by": "trigger", "term": "sat", "tail": "odd"}, "no tail odd; there are both, largest, smallest"),
-        ({"by": "trigger", "term": "sat", "corpus": "7"}, "no corpus 7; existing: 0: tales (all)"),
+        ({"by": "colour"}, "no by colour; available: promoted token"),
+        ({"by": "trigger", "term": "sat", "tail": "odd"}, "no tail odd; available: both, largest, smallest"),
+        ({"by": "trigger", "term": "sat", "corpus": "7"}, "no corpus 7; available: 0: tales (all)"),
         ({"by": "ranges", "corpus": "7"}, "no corpus 7"),
-        ({"by": "ranges", "columns": "colour"}, "no columns colour; there are layer"),
+        ({"by": "ranges", "columns": "colour"}, "no columns colour; available: layer"),
         ({"by": "ranges", "descending": "maybe"}, "no descending maybe; it is true or false"),
-        ({"by": "ranges", "order": "colour"}, "no order colour; there are layer"),
+        ({"by": "ranges", "order": "colour"}, "no order colour; available: layer"),
         ({"by": "ranges", "columns": "mean", "mean_from": "much"}, "the address asks for mean_from much, which is not a number"),
         ({"by": "ranges", "columns": "mean", "mean_to": "nan"}, "the address asks for mean_to nan, which is not a number"),
     ],

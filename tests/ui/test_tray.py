@@ -109,7 +109,7 @@ def test_a_search_is_narrowed_to_a_collection_and_its_address_says_so(tiny: Path
     everything, narrowed = (visit(tiny, "search", by="promoted token", term="sat", **more) for more in ({}, {"collection": "cats"}))
     assert "3 found." in text_of(everything) and "1 found." in text_of(narrowed)
     assert "in_collection('cats', kind := 'neuron')" in narrowed.code[0].value
-    assert "no collection dogs; there are any, cats" in text_of(visit(tiny, "search", by="promoted token", term="sat", collection="dogs"))
+    assert "no collection dogs; available: any, cats" in text_of(visit(tiny, "search", by="promoted token", term="sat", collection="dogs"))
 
 
 def offered() -> None:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from atlas.address import Head, Neuron, parse_address
 from atlas.ranges import check_below
-from schema.errors import AtlasError
+from schema.errors import AtlasError, what_there_is
 from ui import links
 from ui.links import Link
 
@@ -51,7 +51,7 @@ def tab(where: Component, tabs: Mapping[str, str]) -> str:
     asked = st.query_params.get("tab", "") or next(iter(tabs))
     st.html(f'<nav class="tabs" aria-label="More of {where}">{"".join(tab_anchor(where, name, label, asked, tabs) for name, label in tabs.items())}</nav>')
     if asked not in tabs:
-        raise AtlasError(f"no tab {asked}; there are {', '.join(tabs)}")
+        raise AtlasError(f"no tab {asked}; {what_there_is(', '.join(tabs))}")
     return asked
 
 

@@ -90,7 +90,7 @@ def position(asked: str) -> int | None:
 
 def index(asked: str) -> int:
     if not re.fullmatch(r"-?[0-9]{1,5}", asked):
-        raise AtlasError(f"{asked[:40]} is no number of a token: the tokens of a prompt are counted from 0, or from the end by negative numbers")
+        raise AtlasError(f"{asked[:40]} is not the number of a token: the tokens of a prompt are counted from 0, or from the end by negative numbers")
     return int(asked)
 
 

@@ -10,7 +10,7 @@ from atlas.beside.annotations.steps import add_items_by_id, kept_name
 from atlas.beside.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, ShownItem, read_shown_items
 from atlas.cursors import fetch_rows
 from atlas.model_row import model_weights
-from schema.errors import AtlasError
+from schema.errors import AtlasError, what_there_is
 from schema.open.change import change_companion_with_atlas
 
 RANKS = "SELECT i.rank, coalesce(i.position_id, i.token_id) FROM annotations.annotation_item AS i WHERE i.annotation_id = $id ORDER BY i.rank"
@@ -49,7 +49,7 @@ def check(address: Address, pattern: Pattern, items: tuple[ShownItem, ...]) -> N
     subject = SUBJECTS[address.subject]
     things = "texts" if address.subject == "key" else "tokens"
     if pattern.kind not in subject.kinds:
-        raise AtlasError(f"no kind {pattern.kind!r} for a {subject.title}; there are {', '.join(subject.kinds)}")
+        raise AtlasError(f"no kind {pattern.kind!r} for a {subject.title}; {what_there_is(', '.join(subject.kinds))}")
     if not pattern.description.strip():
         raise AtlasError(f"the pattern of {address} has no description: say what its {things} have in common")
     unknown = sorted(set(pattern.ranks) - {item.rank for item in items})

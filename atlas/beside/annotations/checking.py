@@ -10,7 +10,7 @@ from atlas.beside.annotations.reading import Row
 from atlas.beside.annotations.sheet import NONE, POSITION
 from atlas.beside.annotations.subjects import SUBJECTS, Address, Annotation, Pattern, ShownItem
 from atlas.export.visible import visible_line
-from schema.errors import AtlasError
+from schema.errors import AtlasError, what_there_is
 
 NUMBERS = ("layer", "item", "rank", "id")
 DIGITS = {"layer": 9, "item": 9, "corpus": 9, "rank": 9, "id": 18}
@@ -59,7 +59,7 @@ def blocks_by_address(rows: Iterable[Row], faults: Faults) -> dict[Address, list
 def read_entry(row: Row, faults: Faults) -> Entry | None:
     subject = SUBJECTS.get(row["subject"].strip())
     if subject is None:
-        faults.add(row, f"no subject {row['subject']!r}; there are {', '.join(SUBJECTS)}")
+        faults.add(row, f"no subject {row['subject']!r}; {what_there_is(', '.join(SUBJECTS))}")
         return None
     names = [*NUMBERS, "corpus"] if subject.has_corpus else list(NUMBERS)
     cells = {name: row[name].strip().removeprefix(POSITION).removeprefix(POSITION.upper()) for name in names}
@@ -153,7 +153,8 @@ def describe(address: Address, block: list[Entry], faults: Faults) -> dict[str, 
                 faults.add(entry.row, f"kind is {NONE}, but {address} has a pattern or a description")
         elif kind not in kinds:
             faults.add(
-                entry.row, f"no kind {kind!r} for a {SUBJECTS[address.subject].title}; there are {', '.join(kinds)}" if kind else "a description without a kind"
+                entry.row,
+                f"no kind {kind!r} for a {SUBJECTS[address.subject].title}; {what_there_is(', '.join(kinds))}" if kind else "a description without a kind",
             )
         elif not description:
             faults.add(entry.row, f"pattern {letter} of {address} has a kind and no description")

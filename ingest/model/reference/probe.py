@@ -101,7 +101,7 @@ def require_checks(found: list[Probe]) -> None:
             raise ValueError(f"check {i} is of step {check.step}, and steps must rise")
         for name, value in check._asdict().items():
             if isinstance(value, float) and not isfinite(value):
-                raise ValueError(f"the {name} of check {i} is {value}, which is no finite number")
+                raise ValueError(f"the {name} of check {i} is {value}, which is not finite")
             if name.endswith(("_layer", "_head")) and not 0 <= value < 2**15:
                 raise ValueError(f"the {name} of check {i} is {value}; it must be from 0 to {2**15 - 1:,}")
 

@@ -48,7 +48,7 @@ def test_a_look_that_found_nothing_is_kept_and_may_find_something_later(nasty_pa
         (KEY, "anna", Pattern("shallow", "one", (1, 2)), "must explain at least 3 texts, and this one explains 2"),
         (KEY, "anna", Pattern("shallow", "one", (1, 1, 1)), "must explain at least 3 texts, and this one explains 1"),
         (Address("value", None, 0, 0), "anna", Pattern("names", "one", (1, 2, 3)), "must explain at least 4 tokens, and this one explains 3"),
-        (KEY, "anna", Pattern("names", "one", (1, 2, 3)), "no kind 'names' for a key; there are shallow, semantic"),
+        (KEY, "anna", Pattern("names", "one", (1, 2, 3)), "no kind 'names' for a key; available: shallow, semantic"),
         (KEY, "anna", Pattern("shallow", " ", (1, 2, 3)), "no description"),
         (KEY, "anna", Pattern("shallow", "one", (1, 2, 9)), "no rank 9: it shows ranks 1 to 8"),
         (KEY, "miner", Pattern("shallow", "one", (1, 2, 3)), "cannot be an annotator's name"),

@@ -181,7 +181,7 @@ def test_removing_and_renaming(path: Path) -> None:
     assert keeping.remove_whole(path, "a") == 3
     with atlas.open(path) as a:
         assert a.collections()["name"].to_list() == ["b"]
-        with pytest.raises(AtlasError, match="no collection 'a'; existing: b"):
+        with pytest.raises(AtlasError, match="no collection 'a'; available: b"):
             a.in_collection("a")
 
 

@@ -52,4 +52,4 @@ def test_one_is_removed_and_the_others_stay(full_path: Path) -> None:
 def test_what_there_is_not_is_refused_with_what_there_is(full_path: Path, command: str) -> None:
     found = ran(command, 6, "--db", full_path)
     assert isinstance(found.exception, AtlasError)
-    assert str(found.exception).startswith("no experiment 6; existing: 0")
+    assert str(found.exception).startswith("no experiment 6; available: 0")

@@ -197,13 +197,13 @@ def test_other_json_is_no_resolved_arm(text: str, said: str) -> None:
 
 def test_arguments_name_what_there_is(full_path: Path) -> None:
     with atlas.open(full_path) as a:
-        with pytest.raises(AtlasError, match="no experiment 9; existing: 0: cats and dogs, 1: where cats sit, "):
+        with pytest.raises(AtlasError, match="no experiment 9; available: 0: cats and dogs, 1: where cats sit, "):
             a.knockout(9)
         with pytest.raises(AtlasError, match="no prompt 2 in experiment 0; its prompts are 0: The cat, 1: The dog"):
             a.before_after(0, 2, 1)
         with pytest.raises(AtlasError, match="no arm 5 in experiment 0; its arms are 0: base, 1: L1N0 off, "):
             a.before_after(0, 0, 5)
-        with pytest.raises(AtlasError, match="no site 'ffn'; there are embedding, resid_pre, attention, head, "):
+        with pytest.raises(AtlasError, match="no site 'ffn'; available: embedding, resid_pre, attention, head, "):
             a.causal_trace(1, 0, site="ffn")
         with pytest.raises(AtlasError, match="min_tokens is the number of tokens, and must be at least 1, not 0"):
             a.values_for_concept("cat", min_tokens=0)

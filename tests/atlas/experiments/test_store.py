@@ -155,7 +155,7 @@ def test_what_is_added_twice_is_refused(path: Path) -> None:
         add(path, number, arrow(with_arms([BASE])), is_last=False, row=ROW)
     with pytest.raises(AtlasError, match="experiment 0 has its row"):
         add(path, number, arrow(live()), is_last=False, row=ROW)
-    with pytest.raises(AtlasError, match="no experiment 7; existing: 0"):
+    with pytest.raises(AtlasError, match="no experiment 7; available: 0"):
         add(path, 7, {}, is_last=False, row=ROW)
     assert EXPERIMENTS.path(path).read_bytes() == before
 
@@ -170,7 +170,7 @@ def test_a_removed_experiment_leaves_the_others_and_no_texts_of_its_own(path: Pa
         assert a.sql("SELECT list(token_id ORDER BY token_id) FROM experiments.token_text").item().to_list() == [1, 2, 3, 5, 10]
         assert a.sql("SELECT count(*) FROM experiments.effect").item() == 0
         assert a.arm_effects(1).height == 4
-    with pytest.raises(AtlasError, match="no experiment 0; existing: 1"):
+    with pytest.raises(AtlasError, match="no experiment 0; available: 1"):
         remove(path, 0)
 
 
@@ -331,7 +331,7 @@ def test_arms_that_were_done_are_told_apart_by_their_hash(full_path: Path) -> No
 @pytest.mark.thorough
 def test_what_experiments_are_called_is_said_on_one_line(path: Path) -> None:
     save(path, arrow(tables(experiment("live", "a\r\n\x1b[31mb \u2028" + "c" * 60), [CAT], **with_arms([BASE]))))
-    with atlas.open(path) as a, pytest.raises(AtlasError, match=r"no experiment 9; existing: 0: a \x1b\[31mb c+…") as said:
+    with atlas.open(path) as a, pytest.raises(AtlasError, match=r"no experiment 9; available: 0: a \x1b\[31mb c+…") as said:
         a.arm_effects(9)
     assert len(str(said.value).splitlines()) == 1
 

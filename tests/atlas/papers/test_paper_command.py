@@ -287,7 +287,7 @@ def test_one_retrieval_can_be_chosen(call: Call, tiny_path: Path, tmp_path: Path
     assert sidecar["parameters"] == {"retrieval": 0}
     assert {run["kind"] for run in sidecar["runs"]} == {"weights", "prediction", "ngram", "keys"}
     code, shown, _ = call("khandelwal2020", tiny_path, "-o", tmp_path, "--only", "fig7", "--retrieval", "4")
-    assert code == 1 and "no retrieval 4; existing: 0" in shown
+    assert code == 1 and "no retrieval 4; available: 0" in shown
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_a_retrieval_of_keys_that_the_atlas_has_no_more_is_not_shown(copy: Path)
 
 def test_a_retrieval_that_there_is_not_is_answered_with_those_that_are(a: atlas.Atlas) -> None:
     for name in ("khandelwal2020_table1", "khandelwal2020_fig7"):
-        with pytest.raises(AtlasError, match="no retrieval 4; existing: 0"):
+        with pytest.raises(AtlasError, match="no retrieval 4; available: 0"):
             ITEMS[name].ask(a, {"retrieval": 4})
 
 

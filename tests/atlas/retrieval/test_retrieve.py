@@ -333,5 +333,5 @@ def test_retrievals_of_another_ingest_are_left_out_by_their_digest(retrieved: Pa
 
 
 def test_a_retrieval_that_there_is_not_is_answered_with_those_that_are(retrieved: Path) -> None:
-    with atlas.open(retrieved) as a, pytest.raises(AtlasError, match="no retrieval 4; existing: 0"):
+    with atlas.open(retrieved) as a, pytest.raises(AtlasError, match="no retrieval 4; available: 0"):
         a.knn_copies(retrieval=4)
