@@ -34,6 +34,7 @@ from schema.open.kinds import kinds
 from schema.release import view_files
 from schema.table_facts import facts
 from schema.tables import metadata
+from tests.ingest.recognised import RECOGNISED
 from tests.rooms import ROOT, cut_sentence, first_sentence, folders, rooms_used
 
 FOLDER = ROOT / "docs" / "reference"
@@ -153,12 +154,17 @@ def commands_page() -> str:
 
 
 def families_page() -> str:
-    rows = [[code(name), code(str(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[name]))] for name in sorted(ARCHITECTURES)]
+    def listed(names: Iterable[str]) -> str:
+        return table(["model type", "class"], [[code(name), code(str(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[name]))] for name in sorted(names)])
+
     return page(
         "Model families",
-        "`model_type` is what a model's `config.json` says; the class is that of transformers. Every model of a family is checked on its own weights before\n"
+        "`model_type` is what a model's `config.json` says; the class is that of transformers. Every model is checked on its own weights before\n"
         "anything is stored. [How to add a family](adding.md).",
-        table(["model type", "class"], rows),
+        listed(ARCHITECTURES),
+        "## Recognised without an entry\n\nTiny random models of these types are recognised, down to where their heads look, and hold every identity\n"
+        "(`tests/ingest/test_recognition.py`). [How](../models.md#models-without-an-entry), and which variants are not.",
+        listed(RECOGNISED),
     )
 
 

@@ -27,6 +27,7 @@ from schema.open.kinds import kinds
 from schema.release import view_files
 from schema.tables import metadata
 from tests.docs import FOLDER, pages
+from tests.ingest.recognised import RECOGNISED
 from tests.rooms import PACKAGES
 
 ROOT = Path(__file__).parents[1]
@@ -85,7 +86,7 @@ def test_the_reference_lists_every_command() -> None:
 
 
 def test_the_reference_lists_every_family() -> None:
-    assert table_names("model type", REFERENCE["families"]) == set(ARCHITECTURES)
+    assert table_names("model type", REFERENCE["families"]) == {*ARCHITECTURES, *RECOGNISED}
 
 
 def test_the_reference_says_the_rule_of_every_file_of_audits() -> None:

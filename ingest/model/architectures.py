@@ -1,4 +1,6 @@
-"""The supported model families, and the choice of the one that a configuration belongs to.
+"""The model families that have an entry, and the choice of the one that a configuration belongs to.
+
+Those of other causal language models are found from the model itself (`ingest/model/recognition/`).
 
 Each family is a row of facts (`ingest/model/facts.py`): an entry of a file of `ingest/model/families/`, or of another distribution's mapping, which an entry
 point names. The contract tests (tests/ingest/test_architectures.py and test_heads.py) build a small model
@@ -12,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from transformers import AutoConfig, PretrainedConfig
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from ingest.model.facts import Architecture
 from schema.errors import AtlasError
@@ -47,20 +50,21 @@ def is_mixture_of_experts(config: Mapping[str, Any]) -> bool:
     return "moe" in str(config.get("model_type", "")) or any(config.get(name) not in (None, 0, 1) for name in EXPERT_COUNTS)
 
 
-def architecture_of(config: Mapping[str, Any], name: str) -> Architecture:
-    """Find the family's entry for a model's configuration, as parsed JSON.
+def architecture_of(config: Mapping[str, Any], name: str) -> Architecture | None:
+    """Find the family's entry for a model's configuration, as parsed JSON; None for a causal language model of transformers without one.
 
-    Raises AtlasError for a model_type without an entry (naming the supported ones) and for a mixture of experts.
+    Raises AtlasError for any other model_type, and for a mixture of experts.
     """
     model_type = str(config.get("model_type"))
     if is_mixture_of_experts(config):
         raise AtlasError(f"model {name}: model_type '{model_type}' is a mixture of experts, which is not supported: an expert's keys see only part of the text")
-    if model_type not in architectures():
+    entry = architectures().get(model_type)
+    if entry is None and model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         raise AtlasError(
-            f"model {name}: model_type '{model_type}' is not supported; supported are {', '.join(sorted(architectures()))}. "
-            "docs/reference/adding.md says how to add a family"
+            f"model {name}: model_type '{model_type}' is no causal language model of this version of transformers; "
+            f"there are entries for {', '.join(sorted(architectures()))}, and others are recognised"
         )
-    return architectures()[model_type]
+    return entry
 
 
 def tiny_config(model_type: str, **changes: object) -> PretrainedConfig:

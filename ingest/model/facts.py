@@ -9,7 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
+from torch import nn
 from transformers import PretrainedConfig
+
+from ingest.model.norms import Norm
 
 T = TypeVar("T")
 
@@ -78,7 +81,9 @@ class Rotary:
     """RoPE: pairs among the leading dimensions of q and k are rotated with the position, by angles that the model itself provides."""
 
     angles: str = "rotary_emb"
-    """Module of the backbone that returns the cosines and sines of positions; the values of each pair of dimensions occur twice."""
+    """Module of the backbone that returns the cosines and sines of positions."""
+    spread: Literal["halves", "neighbours", "once"] = "halves"
+    """Where the module gives the value of a pair of dimensions: twice, in its first and second half; twice, side by side; or once."""
     is_table: bool = False
     """Whether `angles` is a buffer of each layer instead: [positions, sines then cosines]."""
     is_adjacent: bool = False
@@ -100,8 +105,9 @@ class Attention:
     v: str
     o: str
     """Path of the output projection. q, k and v are the paths of their projections; all three name the same module if they are fused."""
-    layout: Literal["apart", "blocks", "heads"] = "apart"
-    """Order of the rows of q, k and v. apart: three projections. blocks: fused, all of q, then all of k, then all of v. heads: fused, q, k and v by head."""
+    layout: Literal["apart", "blocks", "heads", "groups"] = "apart"
+    """Order of the rows of q, k and v. apart: three projections. blocks: fused, all of q, then all of k, then all of v. heads: fused, q, k and v by head.
+    groups: fused, the q of all heads that share a k and a v, then these two."""
     after_norm: str | None = None
     """RMS norm between `o` and the residual add."""
     n_heads: ConfigFact[int] = HEADS
@@ -119,6 +125,8 @@ class Attention:
     rotary: Rotary | None = None
     is_alibi: bool = False
     """Whether scores fall linearly with the distance, with one slope per head (ALiBi)."""
+    slopes: ConfigFact[tuple[float, ...] | None] = NONE
+    """Slopes of ALiBi, one per head; None for those of Press et al. 2022."""
 
     @property
     def module(self) -> str:
@@ -154,6 +162,8 @@ class Architecture:
     ffn: Ffn
     norm_gain_offset: float = 0.0
     """Number added to the weight of a norm to give its gain: 1 for Gemma."""
+    norms: Mapping[type[nn.Module], Norm] = field(default_factory=dict)
+    """Formulas of norms by their class, for those of which class, attributes and `norm_gain_offset` do not tell it."""
     is_conv1d: bool = False
     """Whether projections are stored as [in, out], as in GPT-2; every other family stores them as [out, in]."""
     objection: ConfigFact[str | None] = NONE

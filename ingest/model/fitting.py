@@ -55,10 +55,11 @@ class Stored:
     shapes: Mapping[str, list[int]] | None
 
 
-def require_fit(source: Source, layers: str) -> None:
+def require_fit(source: Source, layers: str | None) -> None:
     """Raise AtlasError for a configuration that needs more weights than the files hold, or weights of other shapes.
 
-    layers: path of the blocks from the backbone. For a model on the hub only the configuration itself is checked: its weights are not fetched yet.
+    layers: path of the blocks from the backbone; None if it is not known. For a model on the hub only the configuration itself is checked: its weights are not
+    fetched yet.
     """
     require_few(source)
     if source.commit is not None:
@@ -140,10 +141,14 @@ def find_stored(source: Source) -> Stored:
     return Stored(sum(sizes.values()), n_numbers, shapes or None)
 
 
-def stored_layers(stored: Stored, layers: str) -> int:
-    """Count the layers by the names of the weights; without such names, count the most layers that the files have room for."""
-    of_layers = re.compile(rf"(?:^|\.){re.escape(layers)}\.(\d+)\.")
-    named = [int(found[1]) + 1 for name in stored.shapes or () if (found := of_layers.search(name))]
+def stored_layers(stored: Stored, layers: str | None) -> int:
+    """Count the layers by the names of the weights; without such names, count the most layers that the files have room for.
+
+    Where the path of the blocks is not known, the longest of all lists is counted.
+    """
+    path = "" if layers is None else rf"{re.escape(layers)}\."
+    of_layers = re.compile(rf"(?:^|\.){path}(\d+)\.")
+    named = [int(n) + 1 for name in stored.shapes or () for n in of_layers.findall(name)]
     return max(named, default=stored.n_bytes // FEWEST_LAYER_BYTES)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ingest.model.heads import for_each_head, layer_heads
 from ingest.model.models import Model
-from ingest.model.modules import ModuleMissing, bias_of, epsilon_of, tensor_of
+from ingest.model.modules import ModuleMissing, bias_of, tensor_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,15 +29,10 @@ class FoldedHeads:
     """Vector that each head writes whatever it attends to, since a pattern's rows sum to 1: [n_heads, d_model]."""
 
 
-def is_centring(norm: nn.Module) -> bool:
-    """Tell whether a norm subtracts the mean: LayerNorm does, RMSNorm does not."""
-    return isinstance(norm, nn.LayerNorm)
-
-
 def gain_of(model: Model, norm: nn.Module) -> Tensor | float:
     """Read the gain of a norm, [width]; 1 if the norm has no weight, as in some models of OPT."""
     weight = getattr(norm, "weight", None)
-    return 1.0 if weight is None else tensor_of(norm, "weight").to(model.device).float() + model.architecture.norm_gain_offset
+    return 1.0 if weight is None else tensor_of(norm, "weight").to(model.device).float() + model.norm_formula(norm).gain_offset
 
 
 def fold_norm(model: Model, rows: Tensor, norm: nn.Module | None) -> Tensor:
@@ -45,33 +40,34 @@ def fold_norm(model: Model, rows: Tensor, norm: nn.Module | None) -> Tensor:
     if norm is None:
         return rows
     found = rows * gain_of(model, norm)
-    return found - found.mean(-1, keepdim=True) if is_centring(norm) else found
+    return found - found.mean(-1, keepdim=True) if model.norm_formula(norm).is_centred else found
 
 
 def layer_norm(model: Model, layer: int, path: str | None) -> nn.Module | None:
     return None if path is None else model.layer_module(layer, path)
 
 
-def norm_scale(x: Tensor, norm: nn.Module) -> Tensor:
+def norm_scale(model: Model, x: Tensor, norm: nn.Module) -> Tensor:
     """Compute the scale s by which a norm divides states [..., d_model]: [..., 1]."""
-    centred = x - x.mean(-1, keepdim=True) if is_centring(norm) else x
-    return (centred.square().mean(-1, keepdim=True) + epsilon_of(norm)).sqrt()
+    formula = model.norm_formula(norm)
+    centred = x - x.mean(-1, keepdim=True) if formula.is_centred else x
+    return (centred.square().mean(-1, keepdim=True) + formula.epsilon).sqrt()
 
 
-def over_scale(x: Tensor, norm: nn.Module | None) -> Tensor:
+def over_scale(model: Model, x: Tensor, norm: nn.Module | None) -> Tensor:
     """Compute x̂: states [..., d_model] divided by the norm's scale, or unchanged if there is no norm.
 
     The mean that a centring norm subtracts is not subtracted here: the product with a folded reader does not depend on it.
     """
-    return x if norm is None else x / norm_scale(x, norm)
+    return x if norm is None else x / norm_scale(model, x, norm)
 
 
 def by_formula(model: Model, norm: nn.Module | None, x: Tensor) -> Tensor:
     """Compute N(x) from the norm's gain, bias and epsilon, without the module's code: [..., width] float32; x itself if there is no norm."""
     if norm is None:
         return x
-    centred = x - x.mean(-1, keepdim=True) if is_centring(norm) else x
-    found, bias = centred / norm_scale(x, norm) * gain_of(model, norm), bias_of(norm)
+    centred = x - x.mean(-1, keepdim=True) if model.norm_formula(norm).is_centred else x
+    found, bias = centred / norm_scale(model, x, norm) * gain_of(model, norm), bias_of(norm)
     return found if bias is None else found + bias.to(model.device).float()
 
 
@@ -84,7 +80,7 @@ def write_gain(model: Model, layer: int) -> Tensor | float:
 def ffn_norm(model: Model, layer: int) -> nn.Module | None:
     """Find the norm between the stream and the FFN's keys; None if the FFN reads the stream itself."""
     ffn, shared = model.architecture.ffn, model.architecture.attention.norm
-    if ffn.up.startswith(f"{ffn.read}."):
+    if f"{ffn.up}.".startswith(f"{ffn.read}."):
         return None
     try:
         return model.layer_module(layer, ffn.read)
@@ -105,7 +101,7 @@ def folded_heads(model: Model, layer: int) -> FoldedHeads:
         if own is None:
             return rows
         gain = gain_of(model, own)
-        if is_centring(own):
+        if model.norm_formula(own).is_centred:
             rows = rows - rows.mean(-2, keepdim=True)
         per_row = gain if isinstance(gain, float) else gain.view(-1, heads.w_q.shape[1], 1)
         return rows * per_row

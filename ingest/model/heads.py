@@ -46,6 +46,9 @@ def rows_of(model: Model, fused: Tensor, part: Literal["q", "k", "v"]) -> Tensor
     layout, place = model.architecture.attention.layout, "qkv".index(part)
     if layout == "heads":
         return fused.unflatten(0, (model.n_heads, 3, model.d_head))[:, place]
+    if layout == "groups":
+        groups = fused.unflatten(0, (model.n_kv_heads, -1, model.d_head))
+        return groups[:, :-2].flatten(0, 1) if part == "q" else groups[:, -2 if part == "k" else -1]
     if layout == "blocks":
         fused = fused.split([n * model.d_head for n in (model.n_heads, model.n_kv_heads, model.n_kv_heads)])[place]
     return fused.unflatten(0, (-1, model.d_head))
@@ -165,7 +168,7 @@ def attention_scores(model: Model, layer: int, q: Tensor, k: Tensor, destination
     if softcap is not None:
         found = softcap * torch.tanh(found / softcap)
     if attention.is_alibi:
-        slopes = torch.tensor(alibi_slopes(model.n_heads)[heads]).to(found.device)
+        slopes = torch.tensor((attention.slopes(config) or alibi_slopes(model.n_heads))[heads]).to(found.device)
         found -= slopes[:, None, None, None] * (destinations[:, None] - torch.arange(k.shape[2], device=found.device))
     return found.masked_fill_(~visible_mask(destinations, k.shape[2], attention.window(config, layer)), HIDDEN)
 

@@ -20,6 +20,8 @@ from ingest.model.gguf import keep_converted_model, kept_sha256, parse_once
 from ingest.model.gpus import AUTO, Choice, choose_device
 from ingest.model.loading import checked_device, hash_weights, load_hf, load_tokenizer, n_weight_bytes, require_plain, silence_transformers
 from ingest.model.modules import ModuleMissing, bias_of, epsilon_of, find, in_float32, tensor_of
+from ingest.model.norms import Norm
+from ingest.model.recognition.recognise import recognise
 from ingest.model.sources import Source, Unreadable, find_source
 from schema.errors import AtlasError
 
@@ -189,6 +191,11 @@ class Model:
         bias = bias_of(self.layer_module(layer, path))
         return None if bias is None else bias.to(self.device).float()
 
+    def norm_formula(self, norm: nn.Module) -> Norm:
+        """Find the formula of a norm: as recognised for its class, or else what its class and attributes say."""
+        found = self.architecture.norms.get(type(norm))
+        return found or Norm(isinstance(norm, nn.LayerNorm), self.architecture.norm_gain_offset, epsilon_of(norm))
+
     def gain(self, layer: int, after_norm: str | None) -> Tensor | float:
         """Compute the factor on a raw output on its way to the stream: the gain of this norm, if any, times the residual multiplier; [d_model], or one number.
 
@@ -196,8 +203,8 @@ class Model:
         """
         if after_norm is None:
             return self.residual_multiplier
-        weight = tensor_of(self.layer_module(layer, after_norm), "weight")
-        return (weight.to(self.device).float() + self.architecture.norm_gain_offset) * self.residual_multiplier
+        norm = self.layer_module(layer, after_norm)
+        return (tensor_of(norm, "weight").to(self.device).float() + self.norm_formula(norm).gain_offset) * self.residual_multiplier
 
     def values(self, layer: int) -> Tensor:
         """Compute v_i: what one unit of each coefficient writes to the stream, [d_ffn, d_model] float32.
@@ -225,7 +232,7 @@ class Model:
         """Compute 1/rms of a norm after attention or FFN from its input, one number a position: [..., d_model] to [...] float32; ones if there is no norm."""
         if after_norm is None:
             return torch.ones(raw.shape[:-1], device=raw.device)
-        return torch.rsqrt(raw.float().square().mean(-1) + epsilon_of(self.layer_module(0, after_norm)))
+        return torch.rsqrt(raw.float().square().mean(-1) + self.norm_formula(self.layer_module(0, after_norm)).epsilon)
 
     @cached_property
     def unembedding(self) -> Tensor:
@@ -240,13 +247,13 @@ class Model:
     @property
     def is_final_norm_centred(self) -> bool:
         """Whether the final norm subtracts the mean: True for LayerNorm, False for RMSNorm, which only divides by the root mean square."""
-        return isinstance(self.final_norm, nn.LayerNorm)
+        return self.norm_formula(self.final_norm).is_centred
 
     def final_scale(self, z: Tensor) -> Tensor:
         """Compute the number by which the final norm divides the state z, before its gain: [..., d_model] to [...], float32."""
         z, norm = z.float(), self.final_norm
         z = z - z.mean(-1, keepdim=True) if self.is_final_norm_centred else z
-        return (z.square().mean(-1) + epsilon_of(norm)).sqrt()
+        return (z.square().mean(-1) + self.norm_formula(norm).epsilon).sqrt()
 
     @cached_property
     def logit_divisor(self) -> float:
@@ -269,8 +276,8 @@ class Model:
         """Compute û of `logit_readers` from rows of the output embedding, or from their mean: [..., d_model]."""
         readers, norm = rows, self.final_norm
         # opt may have a norm without a gain
-        if norm.weight is not None:
-            readers = readers * (tensor_of(norm, "weight") + self.architecture.norm_gain_offset)
+        if getattr(norm, "weight", None) is not None:
+            readers = readers * (tensor_of(norm, "weight") + self.norm_formula(norm).gain_offset)
         if self.is_final_norm_centred:
             readers = readers - readers.mean(-1, keepdim=True)
         return readers / self.logit_divisor
@@ -297,16 +304,17 @@ class Model:
 def wrap(hf: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: str, revision: str | None = None) -> Model:
     """Make a Model from a transformers model in memory, which is put in evaluation mode, with gradients off.
 
-    `revision` defaults to the first 12 digits of `weights_sha256`. Raises AtlasError for an architecture or a variant that is not supported.
+    `revision` defaults to the first 12 digits of `weights_sha256`. A model without an entry is recognised. Raises AtlasError for an architecture or a variant
+    that is not supported.
     """
-    architecture = architecture_of(hf.config.to_dict(), name)
+    hf.eval().requires_grad_(False)
+    architecture = architecture_of(hf.config.to_dict(), name) or recognise(hf, name)
     objection = architecture.objection(hf.config)
     if objection is not None:
         raise AtlasError(f"model {name}: this {hf.config.model_type} cannot be recorded: {objection}")
     if architecture.attention.softcap(hf.config) is not None:
         # whatever transformers takes by itself: no other code of every version has the soft-cap
         hf.set_attn_implementation("eager")
-    hf.eval().requires_grad_(False)
     sha256 = hash_weights(hf)
     model = Model(hf, tokenizer, name, revision or sha256[:12], architecture, hf.dtype, hf.get_output_embeddings().weight.device, sha256)
     require_blocks(model)
@@ -383,11 +391,11 @@ def choose_dtype(found: Source, device: str) -> Choice:
 
 
 def read_model(found: Source, dtype: str, device: str, tell: Callable[[str], None], computed_on: str | None) -> Model:
-    layers = architecture_of(found.config, found.name).stream.layers
+    entry = architecture_of(found.config, found.name)
     require_plain(found)
     # what was written here fits
     if not found.is_kept:
-        require_fit(found, layers)
+        require_fit(found, None if entry is None else entry.stream.layers)
     tokenizer = load_tokenizer(found)
     if device == AUTO:
         of_gpus = choose_dtype(found, "cuda").name if dtype == AUTO else dtype

@@ -6,6 +6,7 @@ import torch
 from accelerate.hooks import remove_hook_from_module
 from torch import Tensor, nn
 
+from ingest.model.norms import EPSILONS
 from schema.errors import AtlasError
 
 
@@ -42,8 +43,7 @@ def bias_of(module: nn.Module) -> Tensor | None:
 
 def epsilon_of(norm: nn.Module) -> float:
     """Read the epsilon that a norm adds to the mean square."""
-    # the families name it differently
-    return next(float(getattr(norm, name)) for name in ("eps", "variance_epsilon") if hasattr(norm, name))
+    return next(float(getattr(norm, name)) for name in EPSILONS if hasattr(norm, name))
 
 
 def in_float32(norm: nn.Module, device: torch.device) -> nn.Module:

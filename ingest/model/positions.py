@@ -31,6 +31,9 @@ def rotation(model: Model, rotary: Rotary, layer: int, positions: Tensor) -> tup
     layer_type = rotary.layer_type(model.hf.config, layer)
     # the module takes dtype and device of its first argument
     cosine, sine = find(model.backbone_module, rotary.angles)(torch.zeros(1, device=model.device), positions[None], *([layer_type] if layer_type else []))
+    if rotary.spread != "halves":
+        step = 2 if rotary.spread == "neighbours" else 1
+        return cosine[0, :, ::step].to(model.device).float(), sine[0, :, ::step].to(model.device).float()
     n_pairs, left = divmod(min(cosine.shape[-1], model.d_head), 2)
     if left or not n_pairs:
         raise AtlasError(

@@ -123,7 +123,7 @@ def pre_activation_terms(model: Model, reader: Reader, x: Tensor) -> tuple[Tenso
     rows, bias, norm = reader_weights(model, reader)
     whole = (x if norm is None else in_float32(norm, model.device)(x)) @ rows.T + bias
     direction = torch.ones_like(whole) if reader.part in OF_NEURONS else whole / whole.norm().clamp_min(torch.finfo(whole.dtype).tiny)
-    by_part = direction @ fold_norm(model, rows, norm) / (1.0 if norm is None else norm_scale(x, norm))
+    by_part = direction @ fold_norm(model, rows, norm) / (1.0 if norm is None else norm_scale(model, x, norm))
     beta = None if norm is None else bias_of(norm)
     constant = bias if beta is None else bias + rows @ beta.to(model.device).float()
     return by_part[0], float(direction[0] @ constant), float(direction[0] @ whole[0])

@@ -74,7 +74,7 @@ def states_of(model: Model, layer: int, ids: Tensor, norm: nn.Module | None) -> 
     In the first layer these are the tokens' own vectors, in later layers their states after the first block.
     """
     rows = token_rows(model, ids)
-    return over_scale(rows if layer == 0 else after_first_block(model, rows), norm)
+    return over_scale(model, rows if layer == 0 else after_first_block(model, rows), norm)
 
 
 def states_before(model: Model, layer: int, norm: nn.Module | None = None) -> Tensor:

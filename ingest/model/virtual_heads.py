@@ -35,7 +35,7 @@ def logit_by_writer(model: Model, reader: Reader, token_ids: Tensor) -> Decompos
     norm, heads = layer_norm(model, reader.layer, model.architecture.attention.norm), layer_heads(model, reader.layer)
     kv = unit * model.n_kv_heads // model.n_heads
     by_part = by_value @ fold_norm(model, heads.w_v[kv], norm)
-    per_source = pattern if norm is None else pattern / norm_scale(own["resid_pre"].float(), norm)[:, 0]
+    per_source = pattern if norm is None else pattern / norm_scale(model, own["resid_pre"].float(), norm)[:, 0]
     found = by_writer(model, records[: reader.layer], token_ids.to(model.device), by_part, per_source)
     parts = [Part(kind, layer, i if kind == "head" else None, x) for (kind, layer), amounts in found.items() for i, x in enumerate(amounts.tolist())]
     constant = heads.w_v[kv] @ zeros_or_bias(model, norm) + (0 if heads.b_v is None else heads.b_v[kv])

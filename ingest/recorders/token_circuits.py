@@ -66,7 +66,7 @@ def token_circuits(model: Model, layer: int, counts: np.ndarray, least: int, dis
         torch.from_numpy(np.flatnonzero(counts >= least)).to(model.device),
         queries,
         keys,
-        over_scale(states, layer_norm(model, layer, attention.norm)),
+        over_scale(model, states, layer_norm(model, layer, attention.norm)),
         model.logit_readers(torch.arange(n_tokens(model), device=model.device)),
         heads.w_v,
         heads.w_o,

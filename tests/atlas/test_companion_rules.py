@@ -147,6 +147,7 @@ def test_a_key_shows_one_text_a_sequence_so_that_its_ranks_have_gaps(path: Path)
     assert broken(path, ANNOTATIONS) == ["annotations: items_shown"]
 
 
+@pytest.mark.thorough
 def test_verify_holds_annotations_to_the_model(path: Path) -> None:
     with change_companion(ANNOTATIONS, path) as con:
         con.execute("UPDATE annotations.annotation SET layer = 77 WHERE annotation_id = 0")

@@ -40,6 +40,7 @@ def log_of(target: Path) -> Path:
     return committer.work_folder(target) / "atlas.duckdb.wal"
 
 
+@pytest.mark.thorough
 def test_a_stopped_ingest_has_nothing_to_mend_and_goes_on(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path]) -> None:
     target = interrupted("log")
     assert log_of(target).stat().st_size > 100_000

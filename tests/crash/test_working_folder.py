@@ -169,6 +169,7 @@ def test_another_atlass_working_file_does_not_replace_this_one(tiny: Tiny, expec
     assert sums(run(tiny.request(target))) == expected
 
 
+@pytest.mark.thorough
 def test_a_shard_that_waits_is_said_and_is_no_fault(interrupted: Callable[[str], Path]) -> None:
     target = interrupted("shard")
     for options, ending in (((), "nothing to mend"), (("--repair",), "nothing more to mend")):

@@ -272,9 +272,10 @@ def test_families_with_a_norm_after_the_ffn_are_marked() -> None:
     assert not any(tiny_model(m).is_ffn_output_normed for m in ("gpt2", "gptj", "llama", "gemma"))
 
 
-def test_an_unknown_model_type_is_refused_with_the_supported_ones() -> None:
-    with pytest.raises(AtlasError, match=r"rwkv.*supported are bloom, gemma, .*, qwen3\. docs/reference/adding\.md says how to add a family$"):
-        architecture_of({"model_type": "rwkv"}, "some/model")
+def test_what_is_no_causal_language_model_is_refused_and_what_has_no_entry_is_none() -> None:
+    with pytest.raises(AtlasError, match=r"vit.*is no causal language model .* entries for bloom, gemma, .*, qwen3, and others are recognised$"):
+        architecture_of({"model_type": "vit"}, "some/model")
+    assert architecture_of({"model_type": "stablelm"}, "some/model") is None
 
 
 @pytest.mark.parametrize("config", [{"model_type": "qwen2_moe"}, {"model_type": "mixtral", "num_local_experts": 8}, {"model_type": "olmoe", "num_experts": 64}])

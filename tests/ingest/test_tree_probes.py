@@ -131,7 +131,6 @@ def planted(n: int, seed: int) -> tuple[list[Parsed], list[np.ndarray]]:
     return parsed, states
 
 
-@pytest.mark.first_cases(1)
 def test_a_tenth_of_the_sentences_is_not_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:
     class Noted(Exception):
         """Both parts are drawn."""
@@ -147,6 +146,7 @@ def test_a_tenth_of_the_sentences_is_not_learned_from(monkeypatch: pytest.Monkey
         fit_probe(states[:2], gold[:2], "distance", 2, seed=0)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("target", ["distance", "depth"])
 def test_a_planted_tree_is_found_and_one_of_other_sentences_is_not(target: str) -> None:
     parsed, states = planted(400, 0)
@@ -322,7 +322,7 @@ def whole(con: duckdb.DuckDBPyConnection) -> list[Parsed]:
     return found
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["tree", "untrained"])
 def test_scores_are_those_of_a_probe_over_the_states_of_plain_transformers(probed_trees: tuple[Path, Path], kind: str) -> None:
     target, folder = probed_trees

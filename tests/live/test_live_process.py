@@ -107,6 +107,7 @@ def test_a_request_that_is_sent_slowly_is_read_before_it_is_refused(process: Wor
         assert connection.getresponse().status == 400
 
 
+@pytest.mark.thorough
 def test_other_weights_are_refused(process: World) -> None:
     with pytest.raises(AtlasError, match="the atlas has another model than when its model process was started"):
         ask_process(process.atlas, "trace", {"text": "x", "weights_sha256": "0" * 64}, lambda _: None, "visitor")

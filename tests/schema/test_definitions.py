@@ -42,7 +42,7 @@ CONTENTS = {"no text": b"", "bytes": b"\xff\xfe"}
 
 
 @pytest.mark.ci_cases(3)
-@pytest.mark.first_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("damage", ["other text", "no text", "bytes", "a pipe that nobody writes to", "a folder", "a file in the place of its folder"])
 def test_what_is_kept_may_be_anything(kept: Path, tiny_path: Path, damage: str) -> None:
     of_file(tiny_path)

@@ -172,6 +172,7 @@ def test_a_page_elsewhere_cannot_show_one_of_ours(elsewhere: str, chromium: Brow
     page.close()
 
 
+@pytest.mark.thorough
 def test_open_to_all_it_answers_to_the_machines_own_names_and_addresses(open_to_all: Server) -> None:
     own = {"127.0.0.1", "localhost", socket.gethostname(), *addresses()}
     assert {name for name in own if asked(open_to_all, "/_stcore/health", address=name, Host=f"{name}:{port(open_to_all)}")[0] != 200} == set()

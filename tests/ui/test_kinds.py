@@ -111,7 +111,7 @@ def test_a_room_of_an_atlas_of_hostile_text_shows_it_as_text(visit: Visit, nasty
     assert not [html for html in map(str, (part.proto.body for part in app.get("html"))) if "<script>alert" in html]
 
 
-@pytest.mark.first_cases(2)
+@pytest.mark.first_cases(1)
 @every_room
 def test_a_room_that_is_open_while_the_atlas_grows_stays_as_it_is_until_the_newer_is_asked_for(visit: Visit, tiny: Path, room: str) -> None:
     app = entered(visit, tiny, room)

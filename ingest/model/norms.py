@@ -1,0 +1,57 @@
+"""What a norm computes, found from the module itself and not from its class: whether it centres, what it adds to its weight to get its gain, its epsilon.
+
+A norm is N(x) = g ⊙ (x - c·mean x)/√(mean square + ε) + β, with c = 1 if it centres, else 0. Classes mislead: a subclass of LayerNorm may add 1 to its weight,
+and one without parameters may centre.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ingest.model.agreement import TOLERANCE, error_between
+
+EPSILONS = ("eps", "variance_epsilon", "epsilon", "norm_eps")
+"""Attributes in which families keep the epsilon."""
+
+USUAL_EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12, 0.0, torch.finfo(torch.float32).eps)
+"""Epsilons that are tried for a norm without such an attribute."""
+
+SMALL = 1e-3
+"""Root mean square of the states about which a norm is asked for its epsilon, which states of usual size do not show."""
+
+
+class Norm(NamedTuple):
+    """Formula of a norm, but for its weight and bias."""
+
+    is_centred: bool
+    gain_offset: float
+    """Number added to the weight to give the gain; without a weight, the gain is 1."""
+    epsilon: float
+
+    def apply(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+        """Compute N(x), [..., width], from a weight and a bias [width]."""
+        z = x - x.mean(-1, keepdim=True) if self.is_centred else x
+        z = z / (z.square().mean(-1, keepdim=True) + self.epsilon).sqrt()
+        z = z if weight is None else z * (weight + self.gain_offset)
+        return z if bias is None else z + bias
+
+
+def read_norm(module: nn.Module, x: Tensor) -> Norm | None:
+    """Find the formula by which a module maps states x, [..., width] float32, to states; None if none holds, or if more than one does.
+
+    It is asked about the states themselves, and about small ones, which alone tell the epsilon.
+    """
+    parameters = dict(module.named_parameters())
+    if not parameters.keys() <= {"weight", "bias"} or any(parameter.shape != x.shape[-1:] for parameter in parameters.values()):
+        return None
+    weight, bias = (parameters[name].to(x) if name in parameters else None for name in ("weight", "bias"))
+    place = next((parameter.device for parameter in parameters.values()), x.device)
+    own = [float(found) for name in EPSILONS if isinstance(found := getattr(module, name, None), int | float)]
+    states = (x, x * (SMALL / x.square().mean().sqrt().clamp_min(1e-30)))
+    given = [module(state.to(place)).to(x) for state in states]
+    errors = {}
+    for norm in (Norm(c, offset, e) for c in (False, True) for offset in ((0.0, 1.0) if weight is not None else (0.0,)) for e in own or USUAL_EPSILONS):
+        errors[norm] = max(error_between(norm.apply(state, weight, bias), y) for state, y in zip(states, given, strict=True))
+    fitting = {norm[:2] for norm, error in errors.items() if error < TOLERANCE}
+    return min(errors, key=errors.__getitem__) if len(fitting) == 1 else None

@@ -1,0 +1,54 @@
+"""Types of models without an entry that are recognised, each with the configuration of a tiny model."""
+
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+
+from tests.ingest.tiny_models import randomise
+
+# d_model is not heads × d_head, and an odd number of heads shares a key, wherever the family lets them
+SIZES = {"vocab_size": 300, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": None, "max_position_embeddings": 64}
+LIKE_LLAMA = {
+    **SIZES,
+    "hidden_size": 24,
+    "intermediate_size": 44,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "tie_word_embeddings": False,
+}
+WHOLE = {name: size for name, size in LIKE_LLAMA.items() if name != "head_dim"}
+PAIRS = {**LIKE_LLAMA, "hidden_size": 20, "num_attention_heads": 4}
+RECOGNISED = {
+    "cohere": {**WHOLE, "logit_scale": 0.25, "attention_bias": True},
+    "mpt": {"vocab_size": 300, "d_model": 16, "n_heads": 4, "n_layers": 2, "max_seq_len": 64, "expansion_ratio": 3},
+    "internlm3": {**LIKE_LLAMA, "qkv_bias": True, "bias": True},
+    "arcee": {**LIKE_LLAMA, "mlp_bias": True},
+    "biogpt": {**SIZES, "hidden_size": 24, "intermediate_size": 44, "num_hidden_layers": 2, "num_attention_heads": 6},
+    "cwm": {**LIKE_LLAMA, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"]},
+    "ernie4_5": {**LIKE_LLAMA, "use_bias": True},
+    "exaone4": {**PAIRS, "sliding_window": 4, "layer_types": ["sliding_attention", "sliding_attention"]},
+    "fuyu": {"text_config": {"model_type": "persimmon", **SIZES, "hidden_size": 24, "intermediate_size": 44, "num_hidden_layers": 2, "num_attention_heads": 6}},
+    "gpt-sw3": {"vocab_size": 300, "n_embd": 24, "n_layer": 2, "n_head": 6, "n_positions": 64, "n_inner": 44},
+    "gpt_bigcode": {"vocab_size": 300, "n_embd": 24, "n_layer": 2, "n_head": 6, "n_positions": 64, "n_inner": 44},
+    "helium": {**WHOLE, "head_dim": 4, "attention_bias": True, "mlp_bias": True},
+    "hyperclovax": {**LIKE_LLAMA, "logits_scaling": 4.0, "embedding_multiplier": 3.0, "attention_multiplier": 0.4, "residual_multiplier": 0.3},
+    "jais2": {**LIKE_LLAMA, "attention_bias": True, "mlp_bias": True},
+    "ministral": {**LIKE_LLAMA, "sliding_window": 4},
+    "ministral3": {**LIKE_LLAMA, "sliding_window": 4},
+    "nemotron": {**LIKE_LLAMA, "mlp_bias": True, "partial_rotary_factor": 0.5},
+    "olmo": WHOLE,
+    "olmo3": {**PAIRS, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"]},
+    "persimmon": {**SIZES, "hidden_size": 24, "intermediate_size": 44, "num_hidden_layers": 2, "num_attention_heads": 6},
+    "seed_oss": {**LIKE_LLAMA, "attention_out_bias": True, "mlp_bias": True},
+    "smollm3": {**LIKE_LLAMA, "no_rope_layers": [1, 1]},
+    "stablelm": {**WHOLE, "partial_rotary_factor": 0.5, "use_qkv_bias": True, "use_parallel_residual": True},
+    "starcoder2": {**WHOLE, "use_bias": True, "sliding_window": 4},
+    "vaultgemma": {**LIKE_LLAMA, "query_pre_attn_scalar": 5, "sliding_window": 4, "final_logit_softcapping": 0.5, "attn_logit_softcapping": 5.0},
+}
+"""Types that are recognised down to where their heads look, with the configuration of a tiny model; the first three in `make test`."""
+
+
+def build(model_type: str) -> PreTrainedModel:
+    """A tiny random model of such a type, with attention that gives its weights."""
+    config = AutoConfig.for_model(model_type, **RECOGNISED[model_type])
+    return randomise(AutoModelForCausalLM.from_config(config, attn_implementation="eager")).eval()

@@ -1,0 +1,273 @@
+"""Models without an entry are read by their numbers: each fact against an oracle that shares nothing with recognition, and changed models."""
+
+import types
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers.activations import ACT2FN
+from transformers.pytorch_utils import Conv1D
+
+from ingest.model.architectures import ARCHITECTURES
+from ingest.model.checks import check_attention, check_identities
+from ingest.model.heads import pattern
+from ingest.model.hooks import PATTERN, RECORDED, record_layers
+from ingest.model.models import Model, wrap
+from ingest.model.recognition.recognise import recognise
+from schema.audits import run_audits
+from schema.errors import AtlasError
+from schema.open.store import open_reader
+from tests.exact.tiny import asked, run
+from tests.ingest.recognised import RECOGNISED, build
+from tests.ingest.tiny_models import marked, randomise, tiny_hf, tiny_tokenizer, token_batch
+
+torch.set_num_threads(1)
+
+every_type = pytest.mark.parametrize("model_type", [pytest.param(name, marks=() if i < 3 else pytest.mark.thorough) for i, name in enumerate(RECOGNISED)])
+
+
+@pytest.fixture(scope="module")
+def recognised() -> Callable[[str], Model]:
+    models: dict[str, Model] = {}
+
+    def find(model_type: str) -> Model:
+        if model_type not in models:
+            models[model_type] = wrap(build(model_type), tiny_tokenizer(), f"tiny-{model_type}")
+        return models[model_type]
+
+    return find
+
+
+@every_type
+def test_the_identities_hold_on_other_text(recognised: Callable[[str], Model], model_type: str) -> None:
+    model = recognised(model_type)
+    assert max(check_identities(model).values()) < 2e-6
+    assert max(check_attention(model).values()) < 4e-6
+
+
+@every_type
+def test_the_pattern_is_what_transformers_gives(recognised: Callable[[str], Model], model_type: str) -> None:
+    model, tokens = recognised(model_type), token_batch(2, 11)
+    with torch.no_grad():
+        given = model.hf(tokens, use_cache=False, output_attentions=True).attentions
+    with record_layers(model, sites=("resid_pre", PATTERN)) as records:
+        model.backbone(tokens)
+    for layer, expected in enumerate(given):
+        torch.testing.assert_close(pattern(model, layer, records[layer]["resid_pre"]), expected, rtol=1e-5, atol=2e-6)
+        torch.testing.assert_close(records[layer][PATTERN], expected)
+
+
+def outputs(hf: PreTrainedModel, path: str, tokens: Tensor) -> Tensor:
+    """What a module gave in a forward pass."""
+    seen: list[Tensor] = []
+    handle = hf.get_submodule(path).register_forward_hook(lambda _m, _a, output: seen.append(output.detach().clone()))
+    with torch.no_grad():
+        hf(tokens, use_cache=False)
+    handle.remove()
+    return seen[0].reshape(*tokens.shape, -1)
+
+
+@every_type
+def test_a_value_that_is_set_to_zero_takes_its_coefficient_times_itself_from_what_is_written(recognised: Callable[[str], Model], model_type: str) -> None:
+    model, tokens = recognised(model_type), token_batch(2, 9, 5)
+    with record_layers(model, sites=RECORDED) as records:
+        model.backbone(tokens)
+    ffn = model.architecture.ffn
+    for layer in range(model.n_layers):
+        path = f"{model.architecture.stream.backbone}.{model.layer_path(layer)}"
+        down = model.hf.get_submodule(f"{path}.{ffn.down}")
+        weight = down.weight.data.T if not isinstance(down, Conv1D) else down.weight.data
+        after = None if ffn.after_norm is None else model.hf.get_submodule(f"{path}.{ffn.after_norm}")
+        for neuron in records[layer]["coefficient"].abs().amax((0, 1)).topk(3).indices.tolist():
+            value = weight[neuron].clone()
+            before = outputs(model.hf, f"{path}.{ffn.down}", tokens)
+            weight[neuron] = 0
+            changed = outputs(model.hf, f"{path}.{ffn.down}", tokens)
+            weight[neuron] = value
+            coefficient = records[layer]["coefficient"][..., neuron, None]
+            assert coefficient.abs().max() > 0.01
+            torch.testing.assert_close(before - changed, coefficient * value, rtol=1e-4, atol=2e-5)
+            # and what is written follows from it through the norm after it and the factor
+            written = before if after is None else after(before)
+            torch.testing.assert_close(records[layer]["ffn_out"], written * model.residual_multiplier, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("model_type", marked([name for name in ARCHITECTURES if name != "gptj"]))
+def test_what_has_an_entry_is_recognised_as_the_entry_says(model_type: str) -> None:
+    hf = tiny_hf(model_type, tie_word_embeddings=False)
+    listed, found, config = ARCHITECTURES[model_type], recognise(hf, model_type), hf.config
+    for part in ("stream", "attention", "ffn"):
+        for name, said in vars(getattr(listed, part)).items():
+            seen = getattr(getattr(found, part), name)
+            if name in {"scale", "window"}:
+                n = config.num_hidden_layers
+                d_head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+                default = d_head**-0.5 if name == "scale" else None
+                assert [seen(config, i) for i in range(n)] == pytest.approx([said(config, i) or default for i in range(n)]), name
+            elif name == "rotary" and said is not None:
+                assert (seen.angles, seen.is_adjacent, seen.spread) == (said.angles, said.is_adjacent, "halves")
+                assert [seen.layer_type(config, i) for i in range(2)] == [said.layer_type(config, i) for i in range(2)]
+            elif name == "activation":
+                x = torch.linspace(-4, 4, 99)
+                assert torch.allclose(ACT2FN[seen(config)](x), ACT2FN[said(config)](x), atol=1e-6)
+            elif name == "slopes":
+                assert (seen(config) is None) != listed.attention.is_alibi
+            elif callable(said):
+                assert seen(config) == pytest.approx(said(config)), name
+            else:
+                assert seen == said, name
+    assert found.is_conv1d == listed.is_conv1d
+    assert {norm.gain_offset for norm in found.norms.values()} == {listed.norm_gain_offset}
+
+
+def blocks(hf: PreTrainedModel) -> nn.ModuleList:
+    return hf.model.layers
+
+
+def replace_forward(module: nn.Module, forward: Callable) -> None:
+    module.forward = types.MethodType(forward, module)
+
+
+def lose_gain(hf: PreTrainedModel) -> None:
+    replace_forward(blocks(hf)[1].post_attention_layernorm, lambda self, x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon))
+
+
+def add_bias_twice(hf: PreTrainedModel) -> None:
+    replace_forward(blocks(hf)[0].mlp.down_proj, lambda self, x: F.linear(x, self.weight, self.bias) + self.bias)
+
+
+def double_residual(hf: PreTrainedModel) -> None:
+    block = blocks(hf)[0]
+    old = block.forward
+    block.forward = lambda x, *args, **kwargs: old(x, *args, **kwargs) + x
+
+
+def tie_blocks(hf: PreTrainedModel) -> None:
+    blocks(hf)[1] = blocks(hf)[0]
+
+
+def scale_by_position(hf: PreTrainedModel) -> None:
+    ffn = blocks(hf)[0].mlp
+    old = ffn.forward
+    ffn.forward = lambda x: old(x) * (1 + 0.01 * torch.arange(x.shape[1])[None, :, None])
+
+
+def add_hidden_path(hf: PreTrainedModel) -> None:
+    ffn = blocks(hf)[0].mlp
+    old, hidden = ffn.forward, torch.randn(hf.config.hidden_size, hf.config.hidden_size) * 1e-3
+    ffn.forward = lambda x: old(x) + x @ hidden
+
+
+def reverse_heads(hf: PreTrainedModel) -> None:
+    o = blocks(hf)[0].self_attn.o_proj
+    old = o.forward
+    o.forward = lambda x: old(x.unflatten(-1, (4, -1)).flip(2).flatten(2))
+
+
+def look_ahead(hf: PreTrainedModel) -> None:
+    for block in blocks(hf):
+        old = block.self_attn.forward
+        block.self_attn.forward = lambda *args, old=old, **kwargs: old(*args, **{**kwargs, "attention_mask": torch.zeros_like(kwargs["attention_mask"])})
+
+
+def clamp_coefficients(hf: PreTrainedModel) -> None:
+    replace_forward(blocks(hf)[0].mlp.down_proj, lambda self, x: F.linear(x.clamp(-0.05, 0.05), self.weight, self.bias))
+
+
+def read_an_earlier_state(hf: PreTrainedModel) -> None:
+    first: dict[str, Tensor] = {}
+    blocks(hf)[0].register_forward_pre_hook(lambda _m, args: first.update(x=args[0]))
+    norm = blocks(hf)[1].post_attention_layernorm
+    old = norm.forward
+    norm.forward = lambda x: old(first["x"])
+
+
+def scale_logits_by_token(hf: PreTrainedModel) -> None:
+    old, factors = hf.lm_head.forward, 1 + 0.01 * torch.randn(hf.config.vocab_size)
+    hf.lm_head.forward = lambda x: old(x) * factors
+
+
+def move_the_embedding(hf: PreTrainedModel) -> None:
+    old, constant = hf.model.embed_tokens.forward, torch.randn(hf.config.hidden_size)
+    hf.model.embed_tokens.forward = lambda x: old(x) + constant
+
+
+def skip_the_last_block(hf: PreTrainedModel) -> None:
+    blocks(hf)[1].forward = lambda x, *args, **kwargs: x
+
+
+REFUSED = {
+    lose_gain: "layer 1: the keys of its FFN read 0 of resid_pre and resid_mid",
+    add_bias_twice: "layer 0: none of what it adds .* is an FFN",
+    double_residual: "layer 0: what it adds is no sum",
+    tie_blocks: "no list of blocks was found",
+    scale_by_position: "layer 0: none of what it adds .* is an FFN",
+    add_hidden_path: "layer 0: none of what it adds .* is an FFN",
+    reverse_heads: "layer 0: 0 output projections give model.layers.0.self_attn",
+    look_ahead: "layer 0: a position attends to later ones",
+    clamp_coefficients: "layer 0: none of what it adds .* is an FFN",
+    read_an_earlier_state: "layer 1: the keys of its FFN read 0 of resid_pre and resid_mid",
+    scale_logits_by_token: "its logits are no multiple of what its head gives",
+    move_the_embedding: "what enters the first block is no sum",
+    skip_the_last_block: "layer 1: self_attn, mlp, .* never ran",
+}
+
+
+@pytest.mark.first_cases(3)
+@pytest.mark.parametrize("change", REFUSED, ids=lambda change: change.__name__)
+def test_a_changed_model_is_refused_with_the_layer_and_the_step(change: Callable[[PreTrainedModel], None]) -> None:
+    torch.manual_seed(0)
+    hf = tiny_hf("llama")
+    change(hf)
+    with pytest.raises(AtlasError, match=f"model changed: model_type 'llama' has no entry, .*: {REFUSED[change]}"):
+        recognise(hf, "changed")
+
+
+def test_a_model_whose_code_was_changed_is_read_as_it_computes_now() -> None:
+    hf = tiny_hf("llama")
+    for block in blocks(hf):
+        replace_forward(block.mlp, lambda self, x: self.down_proj(self.act_fn(self.up_proj(x)) * self.gate_proj(x)))
+    found = recognise(hf, "changed")
+    assert (found.ffn.up, found.ffn.gate) == ("mlp.gate_proj", "mlp.up_proj")
+
+
+def test_recognition_leaves_a_model_as_it_was() -> None:
+    config = AutoConfig.for_model("arcee", **RECOGNISED["arcee"])
+    hf = randomise(AutoModelForCausalLM.from_config(config)).to(torch.bfloat16).eval()
+    before = {name: x.clone() for name, x in hf.state_dict().items()}
+    model = wrap(hf, tiny_tokenizer(), "half")
+    assert (model.hf.dtype, hf.config._attn_implementation) == (torch.bfloat16, "sdpa")
+    assert all(torch.equal(x, before[name]) and x.dtype == before[name].dtype for name, x in hf.state_dict().items())
+    check_identities(model)
+
+
+def test_an_ingest_of_one_keeps_every_rule_and_its_triggers_are_those_of_plain_transformers(tmp_path: Path) -> None:
+    hf, target = build("cohere"), tmp_path / "a.duckdb"
+    hf.save_pretrained(tmp_path / "cohere")
+    tiny_tokenizer().save_pretrained(tmp_path / "cohere")
+    (tmp_path / "a.txt").write_text("the first of the people of the world and the last of the people of the union, and the first")
+    passes = {"trace": 20, "circuit": True, "attribution": True, "head_statistics": True, "prediction": True}
+    given = {"skip_first": 0, "triggers": 5, "context": 24, "bos": "never", "batch_size": 2, "shard_positions": 100, "seed": 0, **passes}
+    run(asked(target, str(tmp_path / "cohere"), str(tmp_path / "a.txt"), **given))
+    with open_reader(target) as con:
+        assert not [found.audit.name for found in run_audits(con) if found.n_rows]
+        sequences = con.execute("SELECT list(token_id ORDER BY position_id), min(position_id) FROM position GROUP BY sequence_id ORDER BY 2").fetchall()
+        kept = con.execute("SELECT layer, neuron, tail, position_id, coefficient FROM trigger WHERE rank = 1").fetchall()
+        assert {"circuit", "attribution", "head_statistics"} <= {kind for (kind,) in con.execute("SELECT kind FROM run").fetchall()}
+    read: dict[int, list[Tensor]] = {0: [], 1: []}
+    for layer, block in enumerate(hf.model.layers):
+        block.mlp.down_proj.register_forward_pre_hook(lambda _m, args, layer=layer: read[layer].append(args[0][0]))
+    with torch.no_grad():
+        for tokens, _ in sequences:
+            hf(torch.tensor([tokens]), use_cache=False)
+    positions = torch.cat([torch.arange(len(tokens)) + first for tokens, first in sequences])
+    assert len(kept) == 2 * 2 * 44
+    for layer, neuron, tail, position_id, coefficient in kept:
+        column = torch.cat(read[layer])[:, neuron]
+        best = column.max() if tail == "max" else column.min()
+        assert coefficient == pytest.approx(float(best), rel=1e-4, abs=1e-6)
+        assert float(column[positions == position_id]) == pytest.approx(float(best), rel=1e-4, abs=1e-6)
