@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ingest.model.agreement import error_between, holds, is_same
-from ingest.model.recognition.block import Affine, Angles, Block, Spread, Update, read_by
+from ingest.model.recognition.block import Affine, Angles, Block, Spread, Update, find_reads
 from ingest.model.recognition.refused import Refused
 from ingest.model.recognition.trace import Call
 
@@ -84,7 +84,7 @@ def for_heads(x: Tensor, n_heads: int) -> Tensor:
     return x.repeat_interleave(n_heads // x.shape[1], 1)
 
 
-def cut_fused(y: Tensor, n_heads: int, d_head: int) -> dict[Layout, tuple[Tensor, Tensor, Tensor]]:
+def cut_projection(y: Tensor, n_heads: int, d_head: int) -> dict[Layout, tuple[Tensor, Tensor, Tensor]]:
     """List the ways to cut what a projection gave, [batch, seq, rows], into q, k and v, each [batch, heads, seq, d_head], by layout."""
     n, left = divmod(y.shape[-1], d_head)
     n_kv, odd = divmod(n - n_heads, 2)
@@ -138,13 +138,13 @@ def find_values(block: Block, affine: list[Affine], o: Affine, pattern: Tensor, 
         return holds((pattern @ for_heads(v, n_heads)).transpose(1, 2).flatten(2), o.x)
 
     for projection in affine:
-        reads = read_by(block, projection.x, {"resid_pre": block.pre}) if projection.call.end < o.call.start else []
+        reads = find_reads(block, projection.x, {"resid_pre": block.pre}) if projection.call.end < o.call.start else []
         if not reads:
             continue
         n_kv, left = divmod(projection.y.shape[-1], d_head)
         if not left and n_kv and n_heads % n_kv == 0 and gathers(by_heads(projection.y, d_head)):
             found.append((projection, "apart", None, reads[0][1]))
-        found += [(projection, layout, (q, k), reads[0][1]) for layout, (q, k, v) in cut_fused(projection.y, n_heads, d_head).items() if gathers(v)]
+        found += [(projection, layout, (q, k), reads[0][1]) for layout, (q, k, v) in cut_projection(projection.y, n_heads, d_head).items() if gathers(v)]
     # layouts that cut out the same numbers are one: of a single key head
     if not found or any(not is_same_cut(found[0], other) for other in found[1:]):
         raise Refused(f"{len(found)} projections of the state before the block give the values that its heads gather")
@@ -185,7 +185,7 @@ def find_pattern(block: Block, affine: list[Affine], v: Affine, fused: tuple[Ten
                 for turn, is_adjacent in [(None, False), *turns] if block.turn is None else turns:
                     turned = (q, k) if turn is None else (rotate(q, turn, is_adjacent), rotate(k, turn, is_adjacent))
                     products = turned[0] @ for_heads(turned[1], n_heads).mT
-                    for scale, softcap, slopes, error in fits(block, products, pattern, d_head):
+                    for scale, softcap, slopes, error in find_scales(block, products, pattern, d_head):
                         nearest = min(nearest, error)
                         if error < PATTERN_TOLERANCE:
                             found.append(Pattern(q_call, k_call, q_norm, k_norm, turn, is_adjacent, scale, softcap, slopes))
@@ -213,21 +213,21 @@ def views(x: Tensor, like: Tensor) -> list[Tensor]:
     return [x.reshape(batch, seq, heads, d_head).transpose(1, 2), x.reshape(batch, heads, seq, d_head)]
 
 
-def fits(block: Block, products: Tensor, pattern: Tensor, d_head: int) -> Iterator[tuple[float, float | None, tuple[float, ...] | None, float]]:
+def find_scales(block: Block, products: Tensor, pattern: Tensor, d_head: int) -> Iterator[tuple[float, float | None, tuple[float, ...] | None, float]]:
     """List the scales, caps and slopes by which products q·k come near a pattern, both [batch, heads, seq, seq]: (scale, cap, slopes, error)."""
     seen = pattern > 0
     likely = seen & (pattern > 1e-25)
     weights = likely.float()
     rows = weights.sum(-1, keepdim=True).clamp_min(1)
 
-    def centred(x: Tensor) -> Tensor:
+    def centre_rows(x: Tensor) -> Tensor:
         return (x - (x * weights).sum(-1, keepdim=True) / rows) * weights
 
     def error_of(scores: Tensor) -> float:
         return float((scores.masked_fill(~seen, HIDDEN).softmax(-1) - pattern).abs().max())
 
-    log_pattern = centred(pattern.clamp_min(1e-30).log())
-    at = centred(products)
+    log_pattern = centre_rows(pattern.clamp_min(1e-30).log())
+    at = centre_rows(products)
     scale = snap_scale(float((at * log_pattern).sum() / at.square().sum().clamp_min(1e-30)), d_head, block)
     error = error_of(products * scale)
     yield scale, None, None, error
@@ -236,7 +236,7 @@ def fits(block: Block, products: Tensor, pattern: Tensor, d_head: int) -> Iterat
     # ALiBi: a slope a head
     place = torch.arange(products.shape[-1], dtype=torch.float32)
     distance = (place[:, None] - place).expand_as(products)
-    away = centred(-distance)
+    away = centre_rows(-distance)
     gram = torch.stack([(a * b).sum((0, 2, 3)) for a in (at, away) for b in (at, away)], -1).unflatten(-1, (2, 2)).double()
     both = torch.stack([(a * log_pattern).sum((0, 2, 3)) for a in (at, away)], -1).double()
     of_scores, slopes = torch.linalg.lstsq(gram, both[..., None]).solution[..., 0].float().unbind(-1)
@@ -244,7 +244,7 @@ def fits(block: Block, products: Tensor, pattern: Tensor, d_head: int) -> Iterat
         scale = snap_scale(float(of_scores.mean()), d_head, block)
         if float(slopes.abs().max()) > 1e-4:
             yield scale, None, tuple(slopes.tolist()), error_of(products * scale - slopes[:, None, None] * distance)
-    named = block.traced.named
+    named = block.traced.numbers
     caps = [x for name, x in named.items() if "cap" in name]
     scales = {d_head**-0.5, *(x**power for name, x in named.items() if "scal" in name or "mult" in name for power in (-0.5, 1))}
     for cap in caps:
@@ -254,5 +254,5 @@ def fits(block: Block, products: Tensor, pattern: Tensor, d_head: int) -> Iterat
 
 def snap_scale(scale: float, d_head: int, block: Block) -> float:
     """Snap a factor on scores to 1/√d_head, to 1, or to a number of the configuration or its inverse root."""
-    named = [x**power for x in block.traced.named.values() if x > 0 for power in (1, -0.5)]
+    named = [x**power for x in block.traced.numbers.values() if x > 0 for power in (1, -0.5)]
     return next((name for name in (d_head**-0.5, 1.0, *named) if abs(scale - name) < 1e-4 * name), scale)

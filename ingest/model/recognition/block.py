@@ -86,8 +86,8 @@ class Block:
     def norms_giving(self, y: Tensor) -> Iterator[tuple[Call, Tensor]]:
         """List the norms that gave a state, each with what it was given."""
         for call in self.inside:
-            if is_same(self.traced.trace.gave(call), y) and self.traced.norm_of(call) is not None:
-                x = self.traced.trace.given(call)
+            if is_same(self.traced.trace.output_state(call), y) and self.traced.norm_of(call) is not None:
+                x = self.traced.trace.input_state(call)
                 if x is not None and not is_same(x, y):
                     yield call, x
 
@@ -112,7 +112,7 @@ def find_updates(block: Block) -> list[Update]:
             # what these leave of it, from products of all pairs: the sums themselves are computed for those that come near
             if size - float(factors @ with_delta[at]) > 1e-6 * size or bool((factors.abs() < 1e-3).any()):
                 continue
-            updates = [Update(*parts[i], snap(float(factor), block.traced.named.values())) for i, factor in zip(at, factors, strict=True)]
+            updates = [Update(*parts[i], snap(float(factor), block.traced.numbers.values())) for i, factor in zip(at, factors, strict=True)]
             if holds(sum_of(block.pre, updates), block.post) and error_of_change(block, updates) < 5 * TOLERANCE:
                 found.append(updates)
         if len(found) > 1:
@@ -137,7 +137,7 @@ def distinct_parts(block: Block) -> list[tuple[Tensor, list[Call]]]:
     """List the distinct states that calls within the block gave, each with the calls that gave it, outermost first."""
     found: list[tuple[Tensor, list[Call]]] = []
     for call in block.inside:
-        y = block.traced.trace.gave(call)
+        y = block.traced.trace.output_state(call)
         if y is None or y.shape != block.pre.shape:
             continue
         same = next((calls for value, calls in found if is_same(value, y)), None)
@@ -160,7 +160,7 @@ def find_affine(block: Block) -> list[Affine]:
     """List the calls within a block that are affine maps of the states that they were given."""
     found, trace = [], block.traced.trace
     for call in block.inside:
-        own, x, y = weight_of(call.module), trace.given(call), trace.gave(call)
+        own, x, y = weight_of(call.module), trace.input_state(call), trace.output_state(call)
         if own is None or x is None or y is None or (y.shape[-1], x.shape[-1]) != own[0].shape:
             continue
         if holds(F.linear(x, *own), y):
@@ -235,7 +235,7 @@ def find_ffn(block: Block, updates: list[Update], affine: list[Affine]) -> Readi
     return readings[0]
 
 
-def read_by(block: Block, x: Tensor, states: dict[str, Tensor]) -> list[tuple[str, Call | None]]:
+def find_reads(block: Block, x: Tensor, states: dict[str, Tensor]) -> list[tuple[str, Call | None]]:
     """List which of some states of the stream a part reads, by name, and through which norm, if any."""
     found: list[tuple[str, Call | None]] = [(name, None) for name, state in states.items() if error_between(x, state) < 1e-6]
     for call, given in block.norms_giving(x):

@@ -20,7 +20,7 @@ from ingest.model.modules import tensor_of
 from ingest.model.norms import Norm, read_norm
 from ingest.model.recognition.attention import Attention as FoundAttention
 from ingest.model.recognition.attention import find_attention
-from ingest.model.recognition.block import Block, Reading, activations, find_affine, find_ffn, find_updates, read_by, sum_of, weight_of
+from ingest.model.recognition.block import Block, Reading, activations, find_affine, find_ffn, find_updates, find_reads, sum_of, weight_of
 from ingest.model.recognition.refused import Refused
 from ingest.model.recognition.stream import Chain, Entrance, Head, Traced, find_chain, find_entrance, find_head
 from ingest.model.recognition.trace import Call, Trace
@@ -110,8 +110,8 @@ def find_layers(traced: Traced, chain: Chain) -> list[Layer]:
     """Find the facts of all blocks, which must have the same modules. Raises Refused if one has none, or other ones than the first."""
     layers: list[Layer] = []
     for i, (call, pre, post) in enumerate(zip(chain.calls, chain.pre, chain.post, strict=True)):
-        block = Block(traced, call, pre, post, traced.trace.within(call))
-        idle = [path for path in never_ran(block) if path]
+        block = Block(traced, call, pre, post, traced.trace.calls_within(call))
+        idle = [path for path in find_idle_parts(block) if path]
         if idle:
             raise Refused(f"layer {i}: {', '.join(idle)} never ran, so the block does more elsewhere than in this pass")
         layer = find_again(block, layers[0]) if layers else None
@@ -126,7 +126,7 @@ def find_layers(traced: Traced, chain: Chain) -> list[Layer]:
     return layers
 
 
-def never_ran(block: Block) -> list[str]:
+def find_idle_parts(block: Block) -> list[str]:
     """List the parts of a block that hold parameters and were not called."""
     ran = {block.relative(call.path) for call in block.inside}
     parts = [name for name, part in block.call.module.named_children() if any(True for _ in part.parameters())]
@@ -155,7 +155,7 @@ def find_layer(block: Block) -> Layer:
     others = [update for update in updates if update is not reading.update]
     if len(others) != 1:
         raise Refused(f"{len(others)} parts beside the FFN write to the stream; one is read")
-    reads = read_by(block, reading.x, {"resid_pre": block.pre, "resid_mid": sum_of(block.pre, others)})
+    reads = find_reads(block, reading.x, {"resid_pre": block.pre, "resid_mid": sum_of(block.pre, others)})
     if len(reads) != 1:
         raise Refused(f"the keys of its FFN read {len(reads)} of resid_pre and resid_mid, themselves or through a norm")
     return Layer(block, reading, *reads[0], find_attention(block, others[0], affine), factors.pop())
@@ -237,7 +237,7 @@ def ffn_facts(traced: Traced, layer: Layer) -> Ffn:
 
 def reader_of(block: Block, up: Call, x: Tensor) -> str:
     """Find the outermost module around a projection that is given the state which the projection reads."""
-    around = [call for call in block.inside if f"{up.path}.".startswith(f"{call.path}.") and is_same(block.traced.trace.given(call), x)]
+    around = [call for call in block.inside if f"{up.path}.".startswith(f"{call.path}.") and is_same(block.traced.trace.input_state(call), x)]
     return block.relative(min(around, key=lambda call: len(call.path)).path)
 
 

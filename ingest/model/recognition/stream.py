@@ -37,7 +37,7 @@ class Traced:
     """Formulas of the norms that were looked at so far."""
 
     @cached_property
-    def named(self) -> dict[str, float]:
+    def numbers(self) -> dict[str, float]:
         """Numbers of the configuration by name, zeros and booleans left out."""
         config = self.hf.config.get_text_config().to_dict()
         return {name: float(x) for name, x in config.items() if isinstance(x, int | float) and not isinstance(x, bool) and x}
@@ -61,7 +61,7 @@ class Traced:
     def norm_of(self, call: Call) -> Norm | None:
         """Find the formula of a call that norms a state; None if it does anything else."""
         if call not in self.norms:
-            x, y = self.trace.given(call), self.trace.gave(call)
+            x, y = self.trace.input_state(call), self.trace.output_state(call)
             self.norms[call] = None if x is None or y is None or x.shape != y.shape else read_norm(call.module, x)
         return self.norms[call]
 
@@ -85,7 +85,9 @@ def all_chains(traced: Traced) -> Iterator[Chain]:
         if not isinstance(module, nn.ModuleList | nn.Sequential) or not len(module):
             continue
         calls = [call for i in range(len(module)) if (call := trace.only_call(f"{path}.{i}")) is not None]
-        states = [(x, y) for call in calls if (x := trace.given(call)) is not None and (y := trace.state(call.outputs)) is not None and x.shape == y.shape]
+        states = [
+            (x, y) for call in calls if (x := trace.input_state(call)) is not None and (y := trace.state(call.outputs)) is not None and x.shape == y.shape
+        ]
         if len(states) < len(module):
             continue
         pre, post = [x for x, _ in states], [y for _, y in states]
@@ -107,18 +109,18 @@ def final_norms(traced: Traced, last: Tensor) -> list[Final]:
         return []
     found = {}
     for call in traced.trace.calls:
-        y = traced.trace.gave(call)
-        if y is not None and y.shape == read.shape and is_same(traced.trace.given(call), last) and not is_same(y, last) and traced.norm_of(call):
+        y = traced.trace.output_state(call)
+        if y is not None and y.shape == read.shape and is_same(traced.trace.input_state(call), last) and not is_same(y, last) and traced.norm_of(call):
             factor = factor_between(y, read)
             if holds(y * factor, read):
-                found[call.path] = Final(call.path, snap(factor, traced.named.values()))
+                found[call.path] = Final(call.path, snap(factor, traced.numbers.values()))
     return list(found.values())
 
 
 def head_input(traced: Traced) -> Tensor | None:
     head = traced.hf.get_output_embeddings()
     call = None if head is None else traced.trace.only_call(traced.path_of(head))
-    return None if call is None else traced.trace.given(call)
+    return None if call is None else traced.trace.input_state(call)
 
 
 class Head(NamedTuple):
@@ -144,9 +146,9 @@ def find_head(traced: Traced, last: Tensor) -> Head:
         raise Refused("a factor stands between the final norm and a head with a bias")
     factor = factor_between(raw, logits)
     if holds(raw * factor, logits):
-        return Head(finals[0].path, 1 / (snap(factor, [1 / x for x in traced.named.values()] + list(traced.named.values())) * before), None)
-    caps = [x for name, x in traced.named.items() if "cap" in name]
-    factors = {1.0, *(f for name, x in traced.named.items() if "scal" in name or "mult" in name for f in (x, 1 / x))}
+        return Head(finals[0].path, 1 / (snap(factor, [1 / x for x in traced.numbers.values()] + list(traced.numbers.values())) * before), None)
+    caps = [x for name, x in traced.numbers.items() if "cap" in name]
+    factors = {1.0, *(f for name, x in traced.numbers.items() if "scal" in name or "mult" in name for f in (x, 1 / x))}
     fitting = {(f, cap) for f in factors for cap in caps if holds(cap * torch.tanh(raw * f / cap), logits)}
     if len(fitting) != 1:
         raise Refused(f"its logits are no multiple of what its head gives (nearest error {error_between(raw * factor, logits):.1e}), and no cap fits them")
@@ -170,7 +172,9 @@ def find_entrance(traced: Traced, first: Tensor, before: list[Call]) -> Entrance
     path = traced.path_of(embedding)
     rows = tensor_of(embedding, "weight")[traced.tokens].float().cpu()
     targets: list[tuple[Tensor, str | None]] = [(first, None)]
-    targets += [(x, call.path) for call in before if is_same(trace.gave(call), first) and traced.norm_of(call) and (x := trace.given(call)) is not None]
+    targets += [
+        (x, call.path) for call in before if is_same(trace.output_state(call), first) and traced.norm_of(call) and (x := trace.input_state(call)) is not None
+    ]
     for target, norm in targets:
         if target.shape != rows.shape:
             continue
@@ -189,7 +193,7 @@ def find_entrance(traced: Traced, first: Tensor, before: list[Call]) -> Entrance
 
 def snap_root(number: float, traced: Traced) -> float:
     """Snap a factor to a number of the configuration, or to the root of one: Gemma multiplies token rows by √d_model."""
-    return snap(number, [*traced.named.values(), *(x**0.5 for x in traced.named.values() if x > 0)])
+    return snap(number, [*traced.numbers.values(), *(x**0.5 for x in traced.numbers.values() if x > 0)])
 
 
 def position_tables(traced: Traced, before: list[Call]) -> Iterator[tuple[Call, Tensor, int]]:

@@ -60,7 +60,7 @@ class Trace:
         def begin(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             given = (*args, *kwargs.values())
             self.clock += 1
-            call = Call(path, module, [kept(x) for x in tensors_in(given)], [word for word in given if isinstance(word, str)], self.clock)
+            call = Call(path, module, [copy_tensor(x) for x in tensors_in(given)], [word for word in given if isinstance(word, str)], self.clock)
             self.calls.append(call)
             self.by_path[path].append(call)
             self.open.append(call)
@@ -68,7 +68,7 @@ class Trace:
         def end(_module: nn.Module, _args: object, _kwargs: object, output: object) -> None:
             self.clock += 1
             call = self.open.pop()
-            call.end, call.outputs = self.clock, [kept(x) for x in tensors_in(output)]
+            call.end, call.outputs = self.clock, [copy_tensor(x) for x in tensors_in(output)]
 
         return module.register_forward_pre_hook(begin, with_kwargs=True), module.register_forward_hook(end, with_kwargs=True)
 
@@ -84,15 +84,15 @@ class Trace:
         # OPT and experts flatten batch and positions into one dimension
         return x.view(self.batch, self.seq, -1) if x.dim() == 2 and len(x) == self.batch * self.seq else None
 
-    def given(self, call: Call) -> Tensor | None:
+    def input_state(self, call: Call) -> Tensor | None:
         """Find the state that a call was given."""
         return self.state(call.inputs)
 
-    def gave(self, call: Call) -> Tensor | None:
+    def output_state(self, call: Call) -> Tensor | None:
         """Find the state that a call gave: the first tensor of its output, if that is one."""
         return self.state(call.outputs[:1])
 
-    def within(self, call: Call) -> list[Call]:
+    def calls_within(self, call: Call) -> list[Call]:
         """List the calls that began and ended within a call."""
         return [inner for inner in self.calls if call.start < inner.start and inner.end < call.end]
 
@@ -102,5 +102,5 @@ class Trace:
         return calls[0] if len(calls) == 1 else None
 
 
-def kept(x: Tensor) -> Tensor:
+def copy_tensor(x: Tensor) -> Tensor:
     return x.detach().to("cpu", torch.float32 if x.is_floating_point() else x.dtype, copy=True)
