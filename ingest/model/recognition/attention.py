@@ -126,6 +126,9 @@ def find_attention(block: Block, update: Update, affine: list[Affine]) -> Attent
     v, layout, fused, norm = find_values(block, affine, o, pattern, d_head)
     found = find_pattern(block, affine, v, fused, pattern, d_head)
     seen = int((pattern > 0).any(0).any(0).sum(-1)[-1])
+    # weights that are too small for float32 are zero as well
+    if seen < trace.seq and seen not in block.traced.numbers.values():
+        raise Refused(f"its last position attends to {seen} of {trace.seq}, and its configuration names no such window")
     return Attention(update, o.call, after, norm, v.call, layout, n_heads, found, seen if seen < trace.seq else None)
 
 
@@ -244,9 +247,9 @@ def find_scales(block: Block, products: Tensor, pattern: Tensor, d_head: int) ->
         scale = snap_scale(float(of_scores.mean()), d_head, block)
         if float(slopes.abs().max()) > 1e-4:
             yield scale, None, tuple(slopes.tolist()), error_of(products * scale - slopes[:, None, None] * distance)
-    named = block.traced.numbers
-    caps = [x for name, x in named.items() if "cap" in name]
-    scales = {d_head**-0.5, *(x**power for name, x in named.items() if "scal" in name or "mult" in name for power in (-0.5, 1))}
+    positive = {name: x for name, x in block.traced.numbers.items() if x > 0}
+    caps = [x for name, x in positive.items() if "cap" in name]
+    scales = {d_head**-0.5, *(x**power for name, x in positive.items() if "scal" in name or "mult" in name for power in (-0.5, 1))}
     for cap in caps:
         for scale in scales:
             yield scale, cap, None, error_of(cap * torch.tanh(products * scale / cap))

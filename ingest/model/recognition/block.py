@@ -20,6 +20,9 @@ from ingest.model.recognition.trace import Call
 MOST_WRITERS = 3
 """Most parts of a block that write to the stream."""
 
+MOST_PARTS = 64
+"""Most parts of a block of which all triples are tried; blocks have ten to twenty."""
+
 
 class Affine(NamedTuple):
     """A call of a projection: y = weight·x + bias, all [batch, seq, width]."""
@@ -102,6 +105,8 @@ def find_updates(block: Block) -> list[Update]:
     """Find the smallest set of the block's parts that sum to what it adds, post = pre + Σ factor·part. Raises Refused if there is none, or more than one."""
     delta = (block.post - block.pre).double()
     parts = distinct_parts(block)
+    if len(parts) > MOST_PARTS:
+        raise Refused(f"it has {len(parts)} parts that give states, and sums of up to {MOST_PARTS} are tried")
     vectors = torch.stack([value.double().flatten() for value, _ in parts]) if parts else delta.new_zeros(0, delta.numel())
     gram, with_delta, size = vectors @ vectors.T, vectors @ delta.flatten(), float(delta.square().sum())
     for n in range(1, MOST_WRITERS + 1):

@@ -20,7 +20,7 @@ from ingest.model.modules import tensor_of
 from ingest.model.norms import Norm, read_norm
 from ingest.model.recognition.attention import Attention as FoundAttention
 from ingest.model.recognition.attention import find_attention
-from ingest.model.recognition.block import Block, Reading, activations, find_affine, find_ffn, find_updates, find_reads, sum_of, weight_of
+from ingest.model.recognition.block import Block, Reading, activations, find_affine, find_ffn, find_reads, find_updates, sum_of, weight_of
 from ingest.model.recognition.refused import Refused
 from ingest.model.recognition.stream import Chain, Entrance, Head, Traced, find_chain, find_entrance, find_head
 from ingest.model.recognition.trace import Call, Trace
@@ -63,12 +63,22 @@ def recognise(hf: PreTrainedModel, name: str) -> Architecture:
     try:
         with torch.no_grad(), in_plain_arithmetic(hf):
             tokens = recognition_tokens(hf)
-            return find_architecture(Traced(hf, tokens, Trace(hf, tokens)))
+            return find_architecture(Traced(hf, tokens, trace_pass(hf, tokens)))
     except Refused as error:
         raise AtlasError(
             f"model {name}: model_type '{hf.config.model_type}' has no entry, and what its numbers show is not a model that can be recorded: {error}. "
             "docs/reference/adding.md says how to add an entry"
         ) from error
+
+
+def trace_pass(hf: PreTrainedModel, tokens: Tensor) -> Trace:
+    """Trace a forward pass. Raises Refused for an error of transformers or of torch."""
+    try:
+        return Trace(hf, tokens)
+    except torch.OutOfMemoryError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise Refused(f"a forward pass over text fails ({(str(error).splitlines() or [type(error).__name__])[0]})") from error
 
 
 def recognition_tokens(hf: PreTrainedModel) -> Tensor:
