@@ -44,6 +44,9 @@ PARTS = "sum of the logits of all parts = logit"
 SHORT = 12
 """Tokens of a short probe text."""
 
+FURTHER = ((5, 3), (13, 4), (15, 2), (40, 2))
+"""Tokens and sequences of the further probe texts of a model that was recognised, whose code may do otherwise at other lengths."""
+
 WEIGHTS_AT_ONCE = 2**24
 
 LARGER, LARGEST = 6, 1e4
@@ -134,12 +137,21 @@ def require_finite_weights(model: Model) -> None:
             raise AtlasError(f"model {model.name}: parameter {name} holds {n_bad} NaN or infinite weights of {parameter.numel()}")
 
 
-def probe_tokens(model: Model, length: int = SHORT) -> Tensor:
-    """Build two sequences spread over the vocabulary, [2, length], which share their first half."""
+def probe_tokens(model: Model, length: int = SHORT, n_sequences: int = 2) -> Tensor:
+    """Build sequences spread over the vocabulary, [n_sequences, length], which share their first half."""
     n_tokens = min(model.d_vocab, len(model.tokenizer))
-    tokens = (torch.arange(2 * length) * 7919 + 1).remainder(n_tokens).view(2, length)
-    tokens[1, : length // 2] = tokens[0, : length // 2]
+    tokens = (torch.arange(n_sequences * length) * 7919 + 1).remainder(n_tokens).view(n_sequences, length)
+    tokens[1:, : length // 2] = tokens[0, : length // 2]
     return tokens
+
+
+def probes(model: Model) -> Iterator[Tensor]:
+    """Build the probe texts of a model: of one that was recognised several, of other lengths and numbers than the text that its facts were found from."""
+    yield probe_tokens(model)
+    if model.architecture.is_recognised:
+        for length, n_sequences in FURTHER:
+            if model.max_context is None or length <= model.max_context:
+                yield probe_tokens(model, length, n_sequences)
 
 
 def require_small(model: Model, identity: str, errors: dict[int, float], slack: float = 1) -> float:
@@ -166,7 +178,16 @@ def check_identities(model: Model) -> dict[str, float]:
     are not finite.
     """
     require_finite_weights(model)
-    tokens = probe_tokens(model)
+    return largest([probe_identities(model, tokens) for tokens in probes(model)])
+
+
+def largest(reports: list[dict[str, float]]) -> dict[str, float]:
+    """Take each identity's largest error over the reports of several texts."""
+    return {identity: max(report[identity] for report in reports) for identity in reports[0]}
+
+
+def probe_identities(model: Model, tokens: Tensor) -> dict[str, float]:
+    """Compute the errors of `check_identities` on one text, [n_sequences, length] tokens that share their first half."""
     with torch.inference_mode(), record_layers(model, lambda x: x.to(model.device), (*RECORDED, KEY)) as records:
         with translate_forward_errors(model):
             logits = model.hf(input_ids=tokens.to(model.input_device), use_cache=False).logits.to(model.device)
@@ -179,7 +200,9 @@ def check_identities(model: Model) -> dict[str, float]:
             "linear": require_small(model, LINEAR, {layer: linear_error(model, record, layer) for layer, record in enumerate(records)}),
             "logits": require_small(model, LOGITS, {final: relative_error(model.lens(last), logits)}),
             "final_norm": require_small(model, FINAL_NORM, {final: at_final_norm}),
-            "causal": require_small(model, CAUSAL, {layer: look_ahead_error(record["resid_post"][:, : SHORT // 2]) for layer, record in enumerate(records)}),
+            "causal": require_small(
+                model, CAUSAL, {layer: look_ahead_error(record["resid_post"][:, : tokens.shape[1] // 2]) for layer, record in enumerate(records)}
+            ),
         }
 
 
@@ -227,7 +250,12 @@ def check_attention(model: Model) -> dict[str, float]:
 
     Raises AtlasError, with the numbers and the layer, if an error exceeds the tolerance of the dtype or is nan.
     """
-    tokens, slack = probe_tokens(model).to(model.input_device), 1 if model.dtype == torch.float32 else SLACK
+    return largest([probe_attention(model, tokens.to(model.input_device)) for tokens in probes(model)])
+
+
+def probe_attention(model: Model, tokens: Tensor) -> dict[str, float]:
+    """Compute the errors of `check_attention` on one text, [n_sequences, length] tokens."""
+    slack = 1 if model.dtype == torch.float32 else SLACK
     with translate_forward_errors(model), torch.inference_mode(), record_layers(model, lambda x: x.to(model.device), (*RECORDED, *ATTENDED)) as records:
         model.backbone(tokens)
         return {

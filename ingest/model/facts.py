@@ -166,6 +166,8 @@ class Architecture:
     """Formulas of norms by their class, for those of which class, attributes and `norm_gain_offset` do not tell it."""
     is_conv1d: bool = False
     """Whether projections are stored as [in, out], as in GPT-2; every other family stores them as [out, in]."""
+    is_recognised: bool = False
+    """Whether these facts were found from a model's numbers, and are proven on texts of more lengths."""
     objection: ConfigFact[str | None] = NONE
     """Reason why a variant within the family cannot be recorded; None if it can."""
     tiny: Mapping[str, Any] = field(default_factory=dict)

@@ -21,6 +21,10 @@ SMALL = 1e-3
 """Root mean square of the states about which a norm is asked for its epsilon, which states of usual size do not show."""
 
 
+SPIKES = 32
+"""Coordinates at which a norm is asked for the largest number that it gives."""
+
+
 class Norm(NamedTuple):
     """Formula of a norm, but for its weight and bias."""
 
@@ -37,10 +41,17 @@ class Norm(NamedTuple):
         return z if bias is None else z + bias
 
 
+def spiked(x: Tensor) -> Tensor:
+    """Build states of which one coordinate is far larger than the others, which shows a norm that bounds what it gives: [2·n, width] for some coordinates."""
+    at = torch.linspace(0, x.shape[-1] - 1, min(SPIKES, x.shape[-1])).long()
+    spikes = torch.nn.functional.one_hot(at, x.shape[-1]).to(x) * 100
+    return torch.cat((spikes, -spikes)) + x.flatten(0, -2)[-1] / x.flatten(0, -2)[-1].abs().max().clamp_min(1e-30)
+
+
 def read_norm(module: nn.Module, x: Tensor) -> Norm | None:
     """Find the formula by which a module maps states x, [..., width] float32, to states; None if none holds, or if more than one does.
 
-    It is asked about the states themselves, and about small ones, which alone tell the epsilon.
+    It is asked about the states themselves, about small ones, which alone tell the epsilon, and about some with one large coordinate.
     """
     parameters = dict(module.named_parameters())
     if not parameters.keys() <= {"weight", "bias"} or any(parameter.shape != x.shape[-1:] for parameter in parameters.values()):
@@ -48,8 +59,12 @@ def read_norm(module: nn.Module, x: Tensor) -> Norm | None:
     weight, bias = (parameters[name].to(x) if name in parameters else None for name in ("weight", "bias"))
     place = next((parameter.device for parameter in parameters.values()), x.device)
     own = [float(found) for name in EPSILONS if isinstance(found := getattr(module, name, None), int | float)]
-    states = (x, x * (SMALL / x.square().mean().sqrt().clamp_min(1e-30)))
-    given = [module(state.to(place)).to(x) for state in states]
+    states = (x, x * (SMALL / x.square().mean().sqrt().clamp_min(1e-30)), spiked(x))
+    try:
+        given = [module(state.to(place)).to(x) for state in states]
+    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
+        # a module that is called with more than a state
+        return None
     errors = {}
     for norm in (Norm(c, offset, e) for c in (False, True) for offset in ((0.0, 1.0) if weight is not None else (0.0,)) for e in own or USUAL_EPSILONS):
         errors[norm] = max(error_between(norm.apply(state, weight, bias), y) for state, y in zip(states, given, strict=True))

@@ -201,7 +201,43 @@ def skip_the_last_block(hf: PreTrainedModel) -> None:
     blocks(hf)[1].forward = lambda x, *args, **kwargs: x
 
 
+def change_mask(hf: PreTrainedModel, hide: Callable[[Tensor], object]) -> None:
+    """Let the attention of layer 1 hide further sources, by a change of its mask [batch, heads, seq, seq]."""
+    attention = blocks(hf)[1].self_attn
+    old = attention.forward
+
+    def forward(*args: object, **kwargs: object) -> object:
+        seq = kwargs["hidden_states"].shape[1]
+        mask = torch.zeros(2, 4, seq, seq).masked_fill(~torch.ones(seq, seq).tril().bool(), -1e30)
+        hide(mask)
+        return old(*args, **{**kwargs, "attention_mask": mask})
+
+    attention.forward = forward
+
+
+def give_one_head_a_window(hf: PreTrainedModel) -> None:
+    change_mask(hf, lambda mask: mask[:, 1].masked_fill_(torch.ones(mask.shape[2:]).tril(-13).bool(), -1e30))
+
+
+def hide_a_source_from_some(hf: PreTrainedModel) -> None:
+    change_mask(hf, lambda mask: mask[:, :, 12:15, 3].fill_(-1e30))
+
+
+def change_a_row_of_the_batch(hf: PreTrainedModel) -> None:
+    change_mask(hf, lambda mask: mask[0].masked_fill_(torch.ones(mask.shape[2:]).tril(-3).bool(), -1e30))
+
+
+def clamp_a_norm(hf: PreTrainedModel) -> None:
+    norm = blocks(hf)[1].post_attention_layernorm
+    old = norm.forward
+    norm.forward = lambda x: old(x).clamp(-1.3, 1.3)
+
+
 REFUSED = {
+    give_one_head_a_window: "layer 1: 0 ways of queries and keys give the pattern",
+    hide_a_source_from_some: "layer 1: 0 ways of queries and keys give the pattern",
+    change_a_row_of_the_batch: "layer 1: 0 ways of queries and keys give the pattern",
+    clamp_a_norm: "layer 1: the keys of its FFN read 0 of resid_pre and resid_mid",
     lose_gain: "layer 1: the keys of its FFN read 0 of resid_pre and resid_mid",
     add_bias_twice: "layer 0: none of what it adds .* is an FFN",
     double_residual: "layer 0: what it adds is no sum",
@@ -234,6 +270,23 @@ def test_a_model_whose_code_was_changed_is_read_as_it_computes_now() -> None:
         replace_forward(block.mlp, lambda self, x: self.down_proj(self.act_fn(self.up_proj(x)) * self.gate_proj(x)))
     found = recognise(hf, "changed")
     assert (found.ffn.up, found.ffn.gate) == ("mlp.gate_proj", "mlp.up_proj")
+
+
+@pytest.mark.parametrize("is_other", [lambda n: n < 12, lambda n: n == 13, lambda n: n > 16], ids=["shorter", "between", "longer"])
+def test_what_is_so_at_other_lengths_alone_is_seen_by_the_proof(is_other: Callable[[int], bool]) -> None:
+    hf = build("arcee")
+    for block in hf.model.layers:
+        old = block.mlp.act_fn.forward
+        block.mlp.act_fn.forward = lambda x, old=old: old(x) * (2.0 if is_other(x.shape[1]) else 1.0)
+    with pytest.raises(AtlasError, match=r"activation\(keys"):
+        check_identities(wrap(hf, tiny_tokenizer(), "other"))
+
+
+def test_numbers_that_bound_what_a_short_text_does_not_reach_are_refused() -> None:
+    hf = tiny_hf("llama")
+    hf.config.clip_qkv = 8.0
+    with pytest.raises(AtlasError, match="clip_qkv of its configuration bounds numbers that a short text does not show"):
+        recognise(hf, "clipped")
 
 
 def test_recognition_leaves_a_model_as_it_was() -> None:

@@ -158,6 +158,7 @@ def weight_of(module: nn.Module) -> tuple[Tensor, Tensor | None] | None:
     weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
     if not isinstance(weight, Tensor) or weight.dim() != 2 or isinstance(module, nn.Embedding):
         return None
+    bias = bias if isinstance(bias, Tensor) else None
     return (weight.T if isinstance(module, Conv1D) else weight).float().cpu(), None if bias is None else bias.float().cpu()
 
 

@@ -16,7 +16,7 @@ from transformers.pytorch_utils import Conv1D
 
 from ingest.model.agreement import is_same
 from ingest.model.facts import Architecture, Attention, Ffn, Rotary, Stream, constant_fact
-from ingest.model.modules import tensor_of
+from ingest.model.modules import ModuleMissing, tensor_of
 from ingest.model.norms import Norm, read_norm
 from ingest.model.recognition.attention import Attention as FoundAttention
 from ingest.model.recognition.attention import find_attention
@@ -77,13 +77,16 @@ def trace_pass(hf: PreTrainedModel, tokens: Tensor) -> Trace:
         return Trace(hf, tokens)
     except torch.OutOfMemoryError:
         raise
-    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+    except (ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
         raise Refused(f"a forward pass over text fails ({(str(error).splitlines() or [type(error).__name__])[0]})") from error
 
 
 def recognition_tokens(hf: PreTrainedModel) -> Tensor:
     """Build two sequences spread over the vocabulary, [2, LENGTH], unlike those of the probe text."""
-    rows = tensor_of(hf.get_input_embeddings(), "weight")
+    try:
+        rows = tensor_of(hf.get_input_embeddings(), "weight")
+    except (ModuleMissing, NotImplementedError) as error:
+        raise Refused("it names no input embedding") from error
     return (torch.arange(2 * LENGTH) * 104_729 + 17).remainder(len(rows)).view(2, LENGTH).to(rows.device)
 
 
@@ -94,6 +97,9 @@ def in_plain_arithmetic(hf: PreTrainedModel) -> Iterator[None]:
     attention, dtypes = hf.config._attn_implementation, {parameter: parameter.dtype for parameter in hf.parameters()}
     try:
         model.set_attn_implementation("eager")
+    except ValueError as error:
+        raise Refused(f"it has no eager attention, which gives its weights ({error})") from error
+    try:
         for parameter in dtypes:
             parameter.data = parameter.data.float()  # the same tensor where it is float32 already
         yield
@@ -104,16 +110,18 @@ def in_plain_arithmetic(hf: PreTrainedModel) -> Iterator[None]:
 
 
 def find_architecture(traced: Traced) -> Architecture:
+    bounds = [name for name in traced.numbers if "clip" in name or "clamp" in name]
+    if bounds:
+        raise Refused(f"{', '.join(bounds)} of its configuration bounds numbers that a short text does not show")
     chain = find_chain(traced)
     head = find_head(traced, chain.post[-1])
     entrance = find_entrance(traced, chain.pre[0], [call for call in traced.trace.calls if call.end < chain.calls[0].start])
     layers = find_layers(traced, chain)
     backbone = shared_parent(chain.path, entrance.tokens, head.final_norm)
     stream = stream_facts(traced, chain, head, entrance, layers[0], backbone)
-    architecture = Architecture(
-        stream, attention_facts(traced, layers, backbone), ffn_facts(traced, layers[0]), norms=norm_formulas(traced, layers, head, entrance)
-    )
-    return replace(architecture, is_conv1d=is_conv1d(layers[0]))
+    attention, ffn = attention_facts(traced, layers, backbone), ffn_facts(traced, layers[0])
+    norms = norm_formulas(traced, layers, head, entrance)
+    return Architecture(stream, attention, ffn, is_conv1d=is_conv1d(layers[0]), norms=norms, is_recognised=True)
 
 
 def find_layers(traced: Traced, chain: Chain) -> list[Layer]:
@@ -209,8 +217,12 @@ def stream_facts(traced: Traced, chain: Chain, head: Head, entrance: Entrance, f
 
     module = None if entrance.positions is None else traced.hf.get_submodule(entrance.positions)
     rows = None if module is None else len(tensor_of(module, "weight")) - entrance.offset
-    said = getattr(traced.hf.config.get_text_config(), "max_position_embeddings", None)
-    bounds = [bound for bound in (rows, said) if isinstance(bound, int)]
+    config = traced.hf.config.get_text_config()
+    said = getattr(config, "max_position_embeddings", None)
+    turned = getattr(config, "rope_parameters", None)
+    # Ministral 3 scales queries from this position on
+    scaled = turned.get("original_max_position_embeddings") if isinstance(turned, dict) and turned.get("llama_4_scaling_beta") else None
+    bounds = [bound for bound in (rows, said, scaled) if isinstance(bound, int)]
     return Stream(
         backbone=backbone,
         layers=chain.path.removeprefix(f"{backbone}."),
@@ -290,7 +302,7 @@ def attention_facts(traced: Traced, layers: Sequence[Layer], backbone: str) -> A
 def said_window(config: PretrainedConfig, i: int, layer: Layer) -> int | None:
     """Read the window of a layer from its attention, or else from the configuration: one that is longer than the traced text shows in no number."""
     kinds, said = getattr(config, "layer_types", None), getattr(config, "sliding_window", None)
-    if kinds is not None and kinds[i] != "sliding_attention":
+    if isinstance(kinds, list) and i < len(kinds) and kinds[i] != "sliding_attention":
         return None
     module = layer.block.traced.hf.get_submodule(layer.attention.o.path.rpartition(".")[0])
     found = getattr(module, "sliding_window", said if getattr(config, "use_sliding_window", True) else None)
@@ -308,11 +320,9 @@ def norm_formulas(traced: Traced, layers: Sequence[Layer], head: Head, entrance:
             raise Refused(f"{call.path} is a {type(call.module).__name__} unlike the others: {norm} and {found[type(call.module)]}")
     for layer in layers:
         for own in (layer.attention.pattern.q_norm, layer.attention.pattern.k_norm):
-            if own is not None and type(own.module) not in found:
-                norm = read_norm(own.module, own.inputs[0])
-                if norm is None:
-                    raise Refused(f"{own.path} is no norm of q or k by one gain for all heads")
-                found[type(own.module)] = norm
+            norm = None if own is None else read_norm(own.module, own.inputs[0])
+            if own is not None and (norm is None or found.setdefault(type(own.module), norm) != norm):
+                raise Refused(f"{own.path} is no norm of q or k by one gain for all heads, of the formula of the others")
     return found
 
 

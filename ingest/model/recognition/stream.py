@@ -16,6 +16,9 @@ from ingest.model.norms import Norm, read_norm
 from ingest.model.recognition.refused import Refused
 from ingest.model.recognition.trace import Call, Trace
 
+LARGEST = 1e30
+"""Largest number of a configuration that is looked at."""
+
 
 class Chain(NamedTuple):
     """A list of blocks of which each reads what the one before gave: its path, the blocks' calls, and the states before and after each."""
@@ -40,7 +43,8 @@ class Traced:
     def numbers(self) -> dict[str, float]:
         """Numbers of the configuration by name, zeros and booleans left out."""
         config = self.hf.config.get_text_config().to_dict()
-        return {name: float(x) for name, x in config.items() if isinstance(x, int | float) and not isinstance(x, bool) and x}
+        whole = {name: x for name, x in config.items() if isinstance(x, int | float) and not isinstance(x, bool)}
+        return {name: float(x) for name, x in whole.items() if 0 < abs(x) < LARGEST}
 
     @cached_property
     def turns(self) -> list[Call]:
@@ -56,7 +60,10 @@ class Traced:
         ]
 
     def path_of(self, module: nn.Module) -> str:
-        return next(path for path, found in self.hf.named_modules() if found is module)
+        found = next((path for path, found in self.hf.named_modules() if found is module), None)
+        if found is None:
+            raise Refused(f"its {type(module).__name__} is none of its own modules")
+        return found
 
     def norm_of(self, call: Call) -> Norm | None:
         """Find the formula of a call that norms a state; None if it does anything else."""
@@ -137,7 +144,7 @@ def find_head(traced: Traced, last: Tensor) -> Head:
     if len(finals) != 1 or read is None:
         raise Refused(f"{len(finals)} final norms lead from the last state to the output head")
     head = traced.hf.get_output_embeddings()
-    bias = getattr(head, "bias", None)
+    bias = head.bias if isinstance(getattr(head, "bias", None), Tensor) else None
     raw, logits = F.linear(read, head.weight.float().cpu(), None if bias is None else bias.float().cpu()), traced.trace.logits
     if raw.shape != logits.shape:
         raise Refused(f"its logits are {list(logits.shape)}, and its head would give {list(raw.shape)}")
