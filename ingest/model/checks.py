@@ -145,7 +145,7 @@ def probe_tokens(model: Model, length: int = SHORT, n_sequences: int = 2) -> Ten
     return tokens
 
 
-def probes(model: Model) -> Iterator[Tensor]:
+def probe_texts(model: Model) -> Iterator[Tensor]:
     """Build the probe texts of a model: of one that was recognised several, of other lengths and numbers than the text that its facts were found from."""
     yield probe_tokens(model)
     if model.architecture.is_recognised:
@@ -178,10 +178,10 @@ def check_identities(model: Model) -> dict[str, float]:
     are not finite.
     """
     require_finite_weights(model)
-    return largest([probe_identities(model, tokens) for tokens in probes(model)])
+    return take_largest([probe_identities(model, tokens) for tokens in probe_texts(model)])
 
 
-def largest(reports: list[dict[str, float]]) -> dict[str, float]:
+def take_largest(reports: list[dict[str, float]]) -> dict[str, float]:
     """Take each identity's largest error over the reports of several texts."""
     return {identity: max(report[identity] for report in reports) for identity in reports[0]}
 
@@ -250,7 +250,7 @@ def check_attention(model: Model) -> dict[str, float]:
 
     Raises AtlasError, with the numbers and the layer, if an error exceeds the tolerance of the dtype or is nan.
     """
-    return largest([probe_attention(model, tokens.to(model.input_device)) for tokens in probes(model)])
+    return take_largest([probe_attention(model, tokens.to(model.input_device)) for tokens in probe_texts(model)])
 
 
 def probe_attention(model: Model, tokens: Tensor) -> dict[str, float]:

@@ -41,7 +41,7 @@ class Norm(NamedTuple):
         return z if bias is None else z + bias
 
 
-def spiked(x: Tensor) -> Tensor:
+def add_spikes(x: Tensor) -> Tensor:
     """Build states of which one coordinate is far larger than the others, which shows a norm that bounds what it gives: [2·n, width] for some coordinates."""
     at = torch.linspace(0, x.shape[-1] - 1, min(SPIKES, x.shape[-1])).long()
     spikes = torch.nn.functional.one_hot(at, x.shape[-1]).to(x) * 100
@@ -59,7 +59,7 @@ def read_norm(module: nn.Module, x: Tensor) -> Norm | None:
     weight, bias = (parameters[name].to(x) if name in parameters else None for name in ("weight", "bias"))
     place = next((parameter.device for parameter in parameters.values()), x.device)
     own = [float(found) for name in EPSILONS if isinstance(found := getattr(module, name, None), int | float)]
-    states = (x, x * (SMALL / x.square().mean().sqrt().clamp_min(1e-30)), spiked(x))
+    states = (x, x * (SMALL / x.square().mean().sqrt().clamp_min(1e-30)), add_spikes(x))
     try:
         given = [module(state.to(place)).to(x) for state in states]
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):

@@ -156,6 +156,7 @@ def test_verify_holds_annotations_to_the_model(path: Path) -> None:
     assert "BROKEN  annotations.annotation: range: layers, neurons and heads are those of the model" in said.output
 
 
+@pytest.mark.thorough
 def test_where_rows_come_twice_audits_that_join_them_are_named_and_not_run(path: Path) -> None:
     with change_companion(RETRIEVALS, path) as con:
         con.execute("INSERT INTO retrievals.knn_query FROM retrievals.knn_query")

@@ -48,6 +48,7 @@ def test_a_stopped_ingest_has_nothing_to_mend_and_goes_on(tiny: Tiny, expected: 
     assert sums(run(tiny.request(target))) == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.ci_cases(2)
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("abort", ["before_truncate", "before_header", "after_free_list_write"])

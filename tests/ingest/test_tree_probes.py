@@ -322,7 +322,7 @@ def whole(con: duckdb.DuckDBPyConnection) -> list[Parsed]:
     return found
 
 
-@pytest.mark.thorough
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("kind", ["tree", "untrained"])
 def test_scores_are_those_of_a_probe_over_the_states_of_plain_transformers(probed_trees: tuple[Path, Path], kind: str) -> None:
     target, folder = probed_trees

@@ -125,7 +125,7 @@ def find_attention(block: Block, update: Update, affine: list[Affine]) -> Attent
         raise Refused("the weights of a position do not sum to 1 (attention sinks)")
     v, layout, fused, norm = find_values(block, affine, o, pattern, d_head)
     found = find_pattern(block, affine, v, fused, pattern, d_head)
-    _, window = visible(pattern)
+    _, window = read_mask(pattern)
     named = {x for name, x in block.traced.numbers.items() if "window" in name or "local" in name}
     # weights that are too small for float32 are zero as well
     if window is not None and window not in named:
@@ -217,7 +217,7 @@ def views(x: Tensor, like: Tensor) -> list[Tensor]:
     return [x.reshape(batch, seq, heads, d_head).transpose(1, 2), x.reshape(batch, heads, seq, d_head)]
 
 
-def visible(pattern: Tensor) -> tuple[Tensor, int | None]:
+def read_mask(pattern: Tensor) -> tuple[Tensor, int | None]:
     """Find which sources a destination may look at, [seq, seq], and the window that says so: as many as the last position looks at; None for all."""
     seq, seen = pattern.shape[-1], int((pattern > 0).any(0).any(0).sum(-1)[-1])
     distance = torch.arange(seq)[:, None] - torch.arange(seq)
@@ -227,7 +227,7 @@ def visible(pattern: Tensor) -> tuple[Tensor, int | None]:
 def find_scales(block: Block, products: Tensor, pattern: Tensor, d_head: int) -> Iterator[tuple[float, float | None, tuple[float, ...] | None, float]]:
     """List the scales, caps and slopes by which products q·k come near a pattern, both [batch, heads, seq, seq]: (scale, cap, slopes, error)."""
     # of every head and row, whatever else is hidden in the pattern: what the window does not tell is an error
-    seen, _ = visible(pattern)
+    seen, _ = read_mask(pattern)
     likely = pattern > 1e-25
     weights = likely.float()
     rows = weights.sum(-1, keepdim=True).clamp_min(1)

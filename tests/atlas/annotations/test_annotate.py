@@ -83,7 +83,6 @@ def test_a_refusal_names_the_row_and_exits_with_1(call: Call, nasty_path: Path, 
     assert (code, err) == (0, f"note: no annotations yet; `atlas annotate sheet --db {nasty_path} --subject keys -o keys.csv` writes a sheet to fill in\n")
 
 
-@pytest.mark.thorough
 def test_empty_blocks_stale_items_and_empty_figures_are_said(call: Call, tmp_path: Path, nasty_path: Path) -> None:
     from schema.open import store
 

@@ -257,6 +257,7 @@ def test_an_annotator_has_a_name_of_her_own(path: Path, load_sheet, name: str, m
     assert not ANNOTATIONS.path(path).exists()
 
 
+@pytest.mark.thorough
 def test_names_that_differ_in_case_alone_are_one_persons(path: Path, load_sheet) -> None:
     load_sheet(GOOD, annotator="Ada")
     with pytest.raises(AtlasError, match="row 8: Ada has annotated key L0N0 of corpus 2 already"):

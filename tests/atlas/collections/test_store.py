@@ -135,6 +135,7 @@ def test_a_name_in_any_script_is_found_in_either_case(path: Path, name: str) -> 
         assert a.collections()["name"].to_list() == [name]
 
 
+@pytest.mark.thorough
 def test_bounds_are_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeping, "MOST_MEMBERS", 2)
     monkeypatch.setattr(keeping, "MOST_COLLECTIONS", 1)
