@@ -404,6 +404,8 @@ def read_model(found: Source, dtype: str, device: str, tell: Callable[[str], Non
     if dtype == AUTO:
         dtype, why = choose_dtype(found, computed_on or device)
         tell(why)
+    if entry is None:
+        tell(f"model_type '{found.config['model_type']}' has no entry: what it computes is recognised by its numbers")
     place = checked_device(device)
     # transformers wraps `to` in a function without its types
     hf: Any = load_hf(found, DTYPES[dtype], "auto" if place is None else None)

@@ -342,3 +342,12 @@ def test_trained_weights_are_recognised_as_the_entry_says(name: str) -> None:
     read = replace(model, architecture=found)
     assert max(check_identities(read).values()) < 1e-5
     assert max(check_attention(read).values()) < 1e-4
+
+
+def test_it_is_said_that_a_model_is_recognised(tmp_path: Path) -> None:
+    build("arcee").save_pretrained(tmp_path / "arcee")
+    tiny_tokenizer().save_pretrained(tmp_path / "arcee")
+    said: list[str] = []
+    model = load_model(str(tmp_path / "arcee"), revision=None, dtype="float32", device="cpu", tell=said.append)
+    assert said == ["model_type 'arcee' has no entry: what it computes is recognised by its numbers"]
+    assert model.architecture.is_recognised
