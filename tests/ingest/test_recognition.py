@@ -351,3 +351,26 @@ def test_it_is_said_that_a_model_is_recognised(tmp_path: Path) -> None:
     model = load_model(str(tmp_path / "arcee"), revision=None, dtype="float32", device="cpu", tell=said.append)
     assert said == ["model_type 'arcee' has no entry: what it computes is recognised by its numbers"]
     assert model.architecture.is_recognised
+
+
+def test_a_norm_of_queries_by_head_is_refused() -> None:
+    config = AutoConfig.for_model("cohere", **RECOGNISED["cohere"], use_qk_norm=True)
+    hf = randomise(AutoModelForCausalLM.from_config(config, attn_implementation="eager")).eval()
+    with pytest.raises(AtlasError, match=r"self_attn\.q_norm is no norm of q or k by one gain for all heads"):
+        recognise(hf, "by-head")
+
+
+@pytest.mark.thorough
+def test_a_context_ends_where_queries_begin_to_be_scaled() -> None:
+    turned = {"rope_type": "default", "rope_theta": 1e4, "llama_4_scaling_beta": 0.1, "original_max_position_embeddings": 40}
+    config = AutoConfig.for_model("ministral3", **RECOGNISED["ministral3"], rope_parameters=turned)
+    hf = randomise(AutoModelForCausalLM.from_config(config, attn_implementation="eager")).eval()
+    assert recognise(hf, "scaled").stream.max_context(hf.config) == 40
+
+
+@pytest.mark.parametrize("embedding", [None, nn.Embedding(300, 16)], ids=["none", "of no module"])
+def test_what_names_no_embedding_of_its_own_is_refused(monkeypatch: pytest.MonkeyPatch, embedding: nn.Module | None) -> None:
+    hf = tiny_hf("llama")
+    monkeypatch.setattr(type(hf), "get_input_embeddings", lambda _: embedding)
+    with pytest.raises(AtlasError, match="names no input embedding|is none of its own modules"):
+        recognise(hf, "strange")

@@ -85,7 +85,7 @@ def recognition_tokens(hf: PreTrainedModel) -> Tensor:
     """Build two sequences spread over the vocabulary, [2, LENGTH], unlike those of the probe text."""
     try:
         rows = tensor_of(hf.get_input_embeddings(), "weight")
-    except (ModuleMissing, NotImplementedError) as error:
+    except (AttributeError, ModuleMissing, NotImplementedError) as error:
         raise Refused("it names no input embedding") from error
     return (torch.arange(2 * LENGTH) * 104_729 + 17).remainder(len(rows)).view(2, LENGTH).to(rows.device)
 
