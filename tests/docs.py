@@ -154,17 +154,17 @@ def commands_page() -> str:
 
 
 def families_page() -> str:
-    def listed(names: Iterable[str]) -> str:
+    def types_table(names: Iterable[str]) -> str:
         return table(["model type", "class"], [[code(name), code(str(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[name]))] for name in sorted(names)])
 
     return page(
         "Model families",
         "`model_type` is what a model's `config.json` says; the class is that of transformers. Every model is checked on its own weights before\n"
         "anything is stored. [How to add a family](adding.md).",
-        listed(ARCHITECTURES),
+        types_table(ARCHITECTURES),
         "## Recognised without an entry\n\nTiny random models of these types are recognised, down to where their heads look, and hold every identity\n"
         "(`tests/ingest/test_recognition.py`). [How](../models.md#models-without-an-entry), and which variants are not.",
-        listed(RECOGNISED),
+        types_table(RECOGNISED),
     )
 
 

@@ -9,7 +9,8 @@ from ingest.acting.acting import apply_arms
 from ingest.acting.edits import AssignedArm
 from ingest.acting.probe import AT, LayerBatch
 from ingest.acting.runs import record_run
-from ingest.model.checks import SLACK, TOLERANCE, relative_error
+from ingest.model.agreement import relative_error
+from ingest.model.checks import SLACK, TOLERANCE
 from ingest.model.models import Model
 from schema.errors import AtlasError
 from schema.interventions.intervention import Intervention, Source

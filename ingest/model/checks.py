@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers.activations import ACT2FN
 
+from ingest.model.agreement import relative_error
 from ingest.model.embedding import position_rows, token_rows
 from ingest.model.folding import by_formula, ffn_norm, layer_norm
 from ingest.model.heads import apply_qk_norm, attention_input, for_each_head, layer_heads, pattern, project_by_head
@@ -57,17 +58,6 @@ SLACK = 4
 
 The pass rounds the scores before the softmax, and the stream after every sum.
 """
-
-
-def relative_error(got: Tensor, expected: Tensor) -> float:
-    """Compute the largest ‖got - expected‖ / ‖expected‖ over positions, both [batch, seq, n]; nan if any number is not finite.
-
-    It is computed position by position, because the state at the first position is a hundred times longer than the others in most models.
-    """
-    got, expected = got.double(), expected.double()
-    error = (got - expected).norm(dim=-1)
-    # an update may be exactly zero: ReLU, no bias
-    return float(torch.where(error == 0, error, error / expected.norm(dim=-1)).max())
 
 
 def residual_error(record: LayerRecord) -> float:

@@ -66,9 +66,8 @@ def by_formula(model: Model, norm: nn.Module | None, x: Tensor) -> Tensor:
     """Compute N(x) from the norm's gain, bias and epsilon, without the module's code: [..., width] float32; x itself if there is no norm."""
     if norm is None:
         return x
-    centred = x - x.mean(-1, keepdim=True) if model.norm_formula(norm).is_centred else x
-    found, bias = centred / norm_scale(model, x, norm) * gain_of(model, norm), bias_of(norm)
-    return found if bias is None else found + bias.to(model.device).float()
+    weight, bias = (None if getattr(norm, name, None) is None else tensor_of(norm, name).to(model.device).float() for name in ("weight", "bias"))
+    return model.norm_formula(norm).apply(x, weight, bias)
 
 
 def write_gain(model: Model, layer: int) -> Tensor | float:

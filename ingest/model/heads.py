@@ -13,7 +13,8 @@ from torch import Tensor
 
 from ingest.model.models import Model
 from ingest.model.modules import in_float32
-from ingest.model.positions import alibi_slopes, rotate_pairs, rotation
+from ingest.model.positions import rotation
+from ingest.model.score_positions import alibi_slopes, rotate_pairs
 
 HIDDEN = -1e30
 """Score of a source that a destination may not look at. Its weight is then exactly 0, and weight times score is 0, where -inf would give NaN."""

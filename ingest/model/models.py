@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from ingest.model.architectures import architecture_of
+from ingest.model.architectures import TRIED, architecture_of
 from ingest.model.device import MemoryBudget
 from ingest.model.facts import Architecture
 from ingest.model.fitting import require_fit
@@ -392,6 +392,12 @@ def choose_dtype(found: Source, device: str) -> Choice:
 
 def read_model(found: Source, dtype: str, device: str, tell: Callable[[str], None], computed_on: str | None) -> Model:
     entry = architecture_of(found.config, found.name)
+    if entry is None and found.config["model_type"] not in TRIED:
+        raise AtlasError(
+            f"model {found.name}: model_type '{found.config['model_type']}' has no entry, and is none of those that are recognised: "
+            f"{', '.join(sorted(TRIED))}. "
+            "docs/reference/adding.md says how to add an entry"
+        )
     require_plain(found)
     # what was written here fits
     if not found.is_kept:

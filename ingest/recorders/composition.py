@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ingest.model.folding import FoldedHeads, folded_heads
 from ingest.model.models import Model
-from ingest.model.positions import rotate_pairs
+from ingest.model.score_positions import rotate_pairs
 from ingest.model.token_states import TokenStates
 from ingest.recorders.distances import Distances, averaged_rotation
 from ingest.recorders.spectra import eigenvalues, ratio

@@ -12,7 +12,7 @@ from torch import Tensor
 from ingest.model.folding import folded_heads, layer_norm, over_scale
 from ingest.model.heads import attention_input, for_each_head, score_scale, unrotated_queries_and_keys
 from ingest.model.models import Model
-from ingest.model.positions import rotate_pairs
+from ingest.model.score_positions import rotate_pairs
 from ingest.model.token_states import n_tokens, states_before
 from ingest.recorders.distances import Distances, averaged_rotation
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from ingest.model.checks import check_attention, check_identities, parts_error, probe_tokens, relative_error
+from ingest.model.agreement import relative_error
+from ingest.model.checks import check_attention, check_identities, parts_error, probe_tokens
 from ingest.model.facts import ONE, constant_fact
 from ingest.model.hooks import ATTENDED, RECORDED, record_layers
 from ingest.model.models import Model

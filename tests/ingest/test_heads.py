@@ -3,13 +3,13 @@
 import pytest
 import torch
 
+from ingest.model.agreement import relative_error
 from ingest.model.architectures import ARCHITECTURES
-from ingest.model.checks import relative_error
 from ingest.model.embedding import position_rows, token_rows
 from ingest.model.facts import NONE, NONE_IN_ALL, ONE, Rotary, constant_fact, every_layer
 from ingest.model.heads import head_outputs, layer_heads, pattern
 from ingest.model.models import Model
-from ingest.model.positions import alibi_slopes
+from ingest.model.score_positions import alibi_slopes
 from tests.ingest.attention_oracle import eager_model, run, written_by_one_head
 from tests.ingest.tiny_models import FAMILIES, marked, token_batch, with_facts
 

@@ -410,8 +410,19 @@ def test_a_family_that_is_not_recognised_says_where_an_entry_is_added(tmp_path: 
     config = AutoConfig.for_model("ctrl", vocab_size=300, n_embd=16, dff=40, n_layer=2, n_head=2, n_positions=64)
     AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "ctrl")
     tiny_tokenizer().save_pretrained(tmp_path / "ctrl")
-    with pytest.raises(AtlasError, match=r"'ctrl' has no entry, .* what enters the first block is no sum .*docs/reference/adding\.md says how to add an entry"):
+    with pytest.raises(
+        AtlasError, match=r"'ctrl' has no entry, and is none of those that are recognised: arcee, .*docs/reference/adding\.md says how to add an entry"
+    ):
         load(tmp_path / "ctrl")
+
+
+def test_a_text_that_is_padded_to_what_a_configuration_says_takes_no_memory(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 32, "state_size": 4, "num_hidden_layers": 1, "num_heads": 8, "head_dim": 8, "n_groups": 1, "chunk_size": 8}
+    AutoModelForCausalLM.from_config(AutoConfig.for_model("mamba2", vocab_size=300, **sizes)).save_pretrained(tmp_path / "mamba2")
+    tiny_tokenizer().save_pretrained(tmp_path / "mamba2")
+    change_config(tmp_path / "mamba2", chunk_size=2**24)
+    with pytest.raises(AtlasError, match="model_type 'mamba2' has no entry, and is none of those that are recognised"):
+        load(tmp_path / "mamba2")
 
 
 @pytest.mark.parametrize("device", ["cuda:²", "cpu:²", "cuda:-1", "spread:0"])

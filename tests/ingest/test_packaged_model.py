@@ -13,7 +13,8 @@ from ingest.acting.checks import check_acting
 from ingest.acting.facts import FILE, read_facts
 from ingest.experiments.base import ExperimentContext
 from ingest.experiments.prompts import read_prompt
-from ingest.model.checks import check_attention, check_identities, relative_error
+from ingest.model.agreement import relative_error
+from ingest.model.checks import check_attention, check_identities
 from ingest.model.heads import head_outputs, pattern
 from ingest.model.hooks import record_layers
 from ingest.model.models import Model, load_model

@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from transformers.activations import ACT2FN
 from transformers.pytorch_utils import Conv1D
 
-from ingest.model.architectures import ARCHITECTURES
+from ingest.model.architectures import ARCHITECTURES, TRIED
 from ingest.model.checks import check_attention, check_identities
 from ingest.model.heads import pattern
 from ingest.model.hooks import PATTERN, RECORDED, record_layers
@@ -32,7 +32,7 @@ every_type = pytest.mark.parametrize("model_type", [pytest.param(name, marks=() 
 
 
 @pytest.fixture(scope="module")
-def recognised() -> Callable[[str], Model]:
+def model_of() -> Callable[[str], Model]:
     models: dict[str, Model] = {}
 
     def find(model_type: str) -> Model:
@@ -43,16 +43,20 @@ def recognised() -> Callable[[str], Model]:
     return find
 
 
+def test_every_type_that_is_recognised_in_files_is_held_to_its_proof() -> None:
+    assert set(RECOGNISED) == TRIED
+
+
 @every_type
-def test_the_identities_hold_on_other_text(recognised: Callable[[str], Model], model_type: str) -> None:
-    model = recognised(model_type)
+def test_the_identities_hold_on_other_text(model_of: Callable[[str], Model], model_type: str) -> None:
+    model = model_of(model_type)
     assert max(check_identities(model).values()) < 2e-6
     assert max(check_attention(model).values()) < 4e-6
 
 
 @every_type
-def test_the_pattern_is_what_transformers_gives(recognised: Callable[[str], Model], model_type: str) -> None:
-    model, tokens = recognised(model_type), token_batch(2, 11)
+def test_the_pattern_is_what_transformers_gives(model_of: Callable[[str], Model], model_type: str) -> None:
+    model, tokens = model_of(model_type), token_batch(2, 11)
     with torch.no_grad():
         given = model.hf(tokens, use_cache=False, output_attentions=True).attentions
     with record_layers(model, sites=("resid_pre", PATTERN)) as records:
@@ -73,8 +77,8 @@ def outputs(hf: PreTrainedModel, path: str, tokens: Tensor) -> Tensor:
 
 
 @every_type
-def test_a_value_that_is_set_to_zero_takes_its_coefficient_times_itself_from_what_is_written(recognised: Callable[[str], Model], model_type: str) -> None:
-    model, tokens = recognised(model_type), token_batch(2, 9, 5)
+def test_a_value_that_is_set_to_zero_takes_its_coefficient_times_itself_from_what_is_written(model_of: Callable[[str], Model], model_type: str) -> None:
+    model, tokens = model_of(model_type), token_batch(2, 9, 5)
     with record_layers(model, sites=RECORDED) as records:
         model.backbone(tokens)
     ffn = model.architecture.ffn

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from ingest.model.agreement import error_between, holds, is_same
 from ingest.model.recognition.block import Affine, Angles, Block, Spread, Update, find_reads
-from ingest.model.recognition.refused import Refused
-from ingest.model.recognition.trace import Call
+from ingest.model.recognition.trace import Call, Refused
+from ingest.model.score_positions import rotate_pairs
 
 PATTERN_TOLERANCE = 1e-5
 """Largest error of a weight of an attention pattern that is rebuilt."""
@@ -71,14 +71,6 @@ def find_angles(block: Block) -> list[Angles]:
     return found
 
 
-def rotate(x: Tensor, angles: Angles, is_adjacent: bool) -> Tensor:
-    """Rotate the leading pairs of dimensions of x, [batch, heads, seq, d_head]."""
-    width = 2 * angles.cosine.shape[1]
-    first, second = x[..., :width].unflatten(-1, (-1, 2) if is_adjacent else (2, -1)).unbind(-1 if is_adjacent else -2)
-    both = (first * angles.cosine - second * angles.sine, second * angles.cosine + first * angles.sine)
-    return torch.cat((torch.stack(both, -1 if is_adjacent else -2).flatten(-2), x[..., width:]), -1)
-
-
 def for_heads(x: Tensor, n_heads: int) -> Tensor:
     """Repeat [batch, kv heads, …] for each head that uses it."""
     return x.repeat_interleave(n_heads // x.shape[1], 1)
@@ -91,14 +83,12 @@ def cut_projection(y: Tensor, n_heads: int, d_head: int) -> dict[Layout, tuple[T
     if left or odd or n_kv < 1 or n_heads % n_kv:
         return {}
 
-    def by_head(x: Tensor) -> Tensor:
-        return x.reshape(*x.shape[:2], -1, d_head).transpose(1, 2)
-
     q, k, v = y.split([n_heads * d_head, n_kv * d_head, n_kv * d_head], -1)
     groups = y.unflatten(-1, (n_kv, n_heads // n_kv + 2, d_head))
+    by_group = tuple(x.flatten(2, 3).transpose(1, 2) for x in (groups[..., :-2, :], groups[..., -2:-1, :], groups[..., -1:, :]))
     return {
-        "blocks": (by_head(q), by_head(k), by_head(v)),
-        "heads" if n_kv == n_heads else "groups": (by_head(groups[..., :-2, :]), by_head(groups[..., -2:-1, :]), by_head(groups[..., -1:, :])),
+        "blocks": (by_heads(q, d_head), by_heads(k, d_head), by_heads(v, d_head)),
+        "heads" if n_kv == n_heads else "groups": (by_group[0], by_group[1], by_group[2]),
     }
 
 
@@ -187,7 +177,7 @@ def find_pattern(block: Block, affine: list[Affine], v: Affine, fused: tuple[Ten
                     continue
                 turns = [(turn, side) for turn in angles if 2 * turn.cosine.shape[1] <= d_head for side in (False, True)]
                 for turn, is_adjacent in [(None, False), *turns] if block.turn is None else turns:
-                    turned = (q, k) if turn is None else (rotate(q, turn, is_adjacent), rotate(k, turn, is_adjacent))
+                    turned = (q, k) if turn is None else tuple(rotate_pairs(x, turn.cosine, turn.sine, is_adjacent) for x in (q, k))
                     products = turned[0] @ for_heads(turned[1], n_heads).mT
                     for scale, softcap, slopes, error in find_scales(block, products, pattern, d_head):
                         nearest = min(nearest, error)

@@ -13,9 +13,8 @@ from transformers.activations import ACT2FN
 from transformers.pytorch_utils import Conv1D
 
 from ingest.model.agreement import TOLERANCE, error_between, holds, is_same, snap
-from ingest.model.recognition.refused import Refused
 from ingest.model.recognition.stream import Traced
-from ingest.model.recognition.trace import Call
+from ingest.model.recognition.trace import Call, Refused
 
 MOST_WRITERS = 3
 """Most parts of a block that write to the stream."""

@@ -6,6 +6,7 @@ No name decides: a fact is a module's path, or a number, for which an equation h
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import torch
@@ -21,9 +22,8 @@ from ingest.model.norms import Norm, read_norm
 from ingest.model.recognition.attention import Attention as FoundAttention
 from ingest.model.recognition.attention import find_attention
 from ingest.model.recognition.block import Block, Reading, activations, find_affine, find_ffn, find_reads, find_updates, sum_of, weight_of
-from ingest.model.recognition.refused import Refused
 from ingest.model.recognition.stream import Chain, Entrance, Head, Traced, find_chain, find_entrance, find_head
-from ingest.model.recognition.trace import Call, Trace
+from ingest.model.recognition.trace import Call, Refused, Trace
 from schema.errors import AtlasError
 
 LENGTH = 16
@@ -43,8 +43,7 @@ class Layer(NamedTuple):
     @property
     def calls(self) -> list[Call]:
         """Calls whose modules have a part in the facts."""
-        attention, pattern = self.attention, self.attention.pattern
-        reading = self.reading
+        reading, attention, pattern = self.reading, self.attention, self.attention.pattern
         of_ffn = (reading.update.calls[0], self.norm, reading.up, reading.gate, reading.down, reading.after_norm)
         of_values = (attention.update.calls[0], attention.o, attention.after_norm, attention.norm, attention.v)
         of_pattern = (pattern.q, pattern.k, pattern.q_norm, pattern.k_norm)
@@ -129,8 +128,7 @@ def find_layers(traced: Traced, chain: Chain) -> list[Layer]:
     layers: list[Layer] = []
     for i, (call, pre, post) in enumerate(zip(chain.calls, chain.pre, chain.post, strict=True)):
         block = Block(traced, call, pre, post, traced.trace.calls_within(call))
-        idle = [path for path in find_idle_parts(block) if path]
-        if idle:
+        if idle := find_idle_parts(block):
             raise Refused(f"layer {i}: {', '.join(idle)} never ran, so the block does more elsewhere than in this pass")
         layer = find_again(block, layers[0]) if layers else None
         try:
@@ -205,8 +203,8 @@ def structure(layer: Layer) -> dict[str, object]:
 def shared_parent(*paths: str) -> str:
     """Find the module that contains all of some modules, by their paths from the model."""
     names = [path.split(".")[:-1] for path in paths]
-    shared = [parts[0] for parts in zip(*names, strict=False) if len(set(parts)) == 1]
-    if not shared or any(parts[: len(shared)] != shared for parts in names):
+    shared = [parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, zip(*names, strict=False))]
+    if not shared:
         raise Refused(f"no module contains {', '.join(paths)}")
     return ".".join(shared)
 

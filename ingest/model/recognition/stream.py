@@ -13,8 +13,7 @@ from transformers import PreTrainedModel
 from ingest.model.agreement import error_between, factor_between, holds, is_same, snap
 from ingest.model.modules import tensor_of
 from ingest.model.norms import Norm, read_norm
-from ingest.model.recognition.refused import Refused
-from ingest.model.recognition.trace import Call, Trace
+from ingest.model.recognition.trace import Call, Refused, Trace
 
 LARGEST = 1e30
 """Largest number of a configuration that is looked at."""

@@ -10,6 +10,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 
+class Refused(Exception):
+    """Reason why a model's facts were not found: the step, the nearest candidate, and its error."""
+
+
 @dataclass(eq=False)
 class Call:
     """One call of a module. start, end: places in the order of all beginnings and ends."""
