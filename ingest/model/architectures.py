@@ -26,11 +26,33 @@ GROUP = "activation_atlas.architectures"
 EXPERT_COUNTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 
 TRIED = frozenset(
-    (
-        "arcee biogpt cohere cwm ernie4_5 exaone4 fuyu gpt-sw3 gpt_bigcode helium hyperclovax internlm3 jais2 "
-        "ministral ministral3 mpt nemotron olmo olmo3 persimmon seed_oss smollm3 stablelm starcoder2 "
-        "vaultgemma"
-    ).split()
+    [
+        "arcee",
+        "biogpt",
+        "cohere",
+        "cwm",
+        "ernie4_5",
+        "exaone4",
+        "fuyu",
+        "gpt-sw3",
+        "gpt_bigcode",
+        "helium",
+        "hyperclovax",
+        "internlm3",
+        "jais2",
+        "ministral",
+        "ministral3",
+        "mpt",
+        "nemotron",
+        "olmo",
+        "olmo3",
+        "persimmon",
+        "seed_oss",
+        "smollm3",
+        "stablelm",
+        "starcoder2",
+        "vaultgemma",
+    ]
 )
 """Types without an entry that are recognised in a model's files. Code of transformers that was not tried may take memory that no weight shows: state-space
 models pad a text to a length that their configuration names."""
