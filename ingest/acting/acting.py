@@ -180,7 +180,7 @@ def blocked_edges(model: Model, assigned: Sequence[AssignedArm]) -> Mapping[int,
 
 
 def require_readable(model: Model, layer: int, heads: Sequence[int], edges: Edges, n_positions: int) -> None:
-    window = model.architecture.attention.window(model.hf.config, layer)
+    window = model.attention(layer).window(model.hf.config, layer)
     left: dict[int, set[int]] = {}
     for destination, source in sorted(edges):
         if destination >= n_positions:

@@ -93,13 +93,13 @@ def check_value(probe: LayerBatch, cells: list[Cell]) -> float:
 
 def check_head(probe: LayerBatch) -> float:
     """Check one head of each layer, `layer % n_heads`. Errors are relative to the lengths of both terms: a difference is only as exact as its terms."""
-    model, o = probe.model, probe.model.architecture.attention.o
+    model = probe.model
     heads, errors = [layer % model.n_heads for layer in range(model.n_layers)], {}
     after = probe.record_pass([Intervention("head", "zero", layer, (head,), THERE) for layer, head in enumerate(heads)])
     for layer, head in enumerate(heads):
         own = slice(head * model.d_head, (head + 1) * model.d_head)
         before = probe.base.written[layer][AT].double()
-        wrote = model.rows(layer, o)[:, own].double() @ probe.base.gathered[layer][AT, own].double()
+        wrote = model.rows(layer, model.attention(layer).o)[:, own].double() @ probe.base.gathered[layer][AT, own].double()
         errors[layer] = float((before - after.written[layer][AT].double() - wrote).norm() / (before.norm() + wrote.norm()).clamp_min(1e-30))
     return require_small(model, HEAD, errors)
 

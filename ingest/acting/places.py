@@ -27,9 +27,9 @@ def shape_of(model: Model) -> Shape:
 def acting_place(model: Model, site: Site) -> Place:
     """Find the place at which a site is changed. No module outputs resid_mid alone: it is set by changing attention's output."""
     name, layer = site
-    attention, ffn = model.architecture.attention, model.architecture.ffn
     if layer is None:
         return Place(model.architecture.stream.token_embedding, True)
+    attention, ffn = model.attention(layer), model.ffn(layer)
     inputs = {"resid_pre": "", "head": attention.o, "coefficient": ffn.down, "attention": attention.module}
     outputs = {"attn_out": attention.write, "resid_mid": attention.write, "pre_activation": ffn.up, "ffn_out": ffn.write, "resid_post": ""}
     module = inputs[name] if name in inputs else outputs[name]
@@ -39,7 +39,7 @@ def acting_place(model: Model, site: Site) -> Place:
 def reading_place(model: Model, site: Site) -> Place:
     """Find the place at which a site is read, in the same units in which it is changed."""
     if site[0] == "resid_mid" and site[1] is not None:
-        return Place(f"{model.layer_path(site[1])}.{model.architecture.ffn.read}", False)
+        return Place(f"{model.layer_path(site[1])}.{model.ffn(site[1]).read}", False)
     return acting_place(model, site)
 
 

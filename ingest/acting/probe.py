@@ -46,7 +46,7 @@ class LayerBatch:
         return [AssignedArm((change,), slice(row, row + 1), AT, self.tokens.shape[1]) for row, change in enumerate(changes)]
 
     def record_pass(self, changes: Sequence[Intervention]) -> RecordedPass:
-        model, n, attention, ffn = self.model, self.model.n_layers, self.model.architecture.attention, self.model.architecture.ffn
+        model, n = self.model, self.model.n_layers
         taken: dict[str, list[Tensor]] = {name: [] for name in ("coefficient", "moved", "gathered", "written", "last")}
 
         def keep(name: str, layer: int, x: Tensor) -> None:
@@ -63,6 +63,7 @@ class LayerBatch:
         inputs: list[tuple[str, Hook]] = []
         outputs: list[tuple[str, Hook]] = [(paths[-1], output_hook("last", n - 1))]
         for layer, path in enumerate(paths):
+            attention, ffn = model.attention(layer), model.ffn(layer)
             inputs += [(f"{path}.{ffn.down}", input_hook("coefficient", layer)), (f"{path}.{attention.o}", input_hook("gathered", layer))]
             if attention.after_norm is None:
                 outputs.append((f"{path}.{attention.write}", output_hook("written", layer)))
@@ -91,4 +92,4 @@ class LayerBatch:
     def direction(self, layer: int, neuron: int) -> Tensor:
         """Read the vector that one unit of a coefficient adds to the state in `RecordedPass.moved`, [d_model] float32."""
         model = self.model
-        return model.rows(layer, model.architecture.ffn.down)[:, neuron] if model.is_ffn_output_normed else model.values(layer)[neuron]
+        return model.rows(layer, model.ffn(layer).down)[:, neuron] if model.is_ffn_output_normed else model.values(layer)[neuron]

@@ -84,12 +84,11 @@ def keys_error(model: Model, record: LayerRecord, layer: int) -> float:
 
     The activation function is looked up by its name, and not taken from the module that the model calls.
     """
-    ffn, activation, read = model.architecture.ffn, ACT2FN[model.activation], record[KEY].float()
-    up = F.linear(read, model.keys(layer), model.bias(layer, ffn.up))
-    if ffn.gate is None:
+    gate_keys, activation, read = model.gate_keys(layer), ACT2FN[model.activation], record[KEY].float()
+    up = F.linear(read, model.keys(layer), model.key_bias(layer, "up"))
+    if gate_keys is None:
         return relative_error(record["coefficient"], activation(up))
-    gate = F.linear(read, model.rows(layer, ffn.gate), model.bias(layer, ffn.gate))
-    return relative_error(record["coefficient"], activation(gate) * up)
+    return relative_error(record["coefficient"], activation(F.linear(read, gate_keys, model.key_bias(layer, "gate"))) * up)
 
 
 def linear_error(model: Model, record: LayerRecord, layer: int) -> float:
@@ -97,7 +96,7 @@ def linear_error(model: Model, record: LayerRecord, layer: int) -> float:
 
     A coefficient must multiply its value, and a key must be multiplied with its input, however large they are.
     """
-    ffn, errors = model.architecture.ffn, []
+    ffn, errors = model.ffn(layer), []
     for site, path in (("coefficient", ffn.down), (KEY, ffn.up), (KEY, ffn.gate)):
         if path is not None:
             x, bias = record[site].float(), model.bias(layer, path)
@@ -261,7 +260,7 @@ def attention_norms_error(model: Model, record: LayerRecord, layer: int) -> floa
 
     The modules are compared with the formula by which their gains are folded into weights.
     """
-    attention, config, heads = model.architecture.attention, model.hf.config, layer_heads(model, layer)
+    attention, config, heads = model.attention(layer), model.hf.config, layer_heads(model, layer)
     read, norm = attention_input(model, layer, record["context"]), layer_norm(model, layer, attention.norm)
     errors = [relative_error(by_formula(model, norm, record["context"].float()), read)]
     for path, weight, bias in ((attention.q_norm(config), heads.w_q, heads.b_q), (attention.k_norm(config), heads.w_k, heads.b_k)):

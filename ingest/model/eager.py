@@ -41,6 +41,6 @@ def weights_of(model: Model, layer: int, output: Any, shape: tuple[int, ...]) ->
     expected = (batch, model.n_heads, seq, seq)
     if not isinstance(found, Tensor) or tuple(found.shape) != expected:
         said = f"of shape {list(found.shape)}" if isinstance(found, Tensor) else "none"
-        path = f"{model.layer_path(layer)}.{model.architecture.attention.module}"
+        path = f"{model.layer_path(layer)}.{model.attention(layer).module}"
         raise AtlasError(f"model {model.name}: {path} gives {said} where attention weights of shape {list(expected)} should be")
     return found

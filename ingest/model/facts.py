@@ -5,11 +5,11 @@ An architecture is a row of facts, not a subclass. Module paths are dotted: `bac
 that also depend on the layer are functions of both. Biases, the sizes of heads and the epsilons of norms are read from the modules themselves.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from torch import nn
+from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from ingest.model.norms import Norm
@@ -148,9 +148,29 @@ class Ffn:
     down: str
     """Projection whose input is the vector of coefficients."""
     gate: str | None = None
+    """Projection whose rows are the gate keys; None if the FFN is not gated. It is that of `up` if both are fused."""
+    layout: Literal["apart", "gate first", "up first", "interleaved"] = "apart"
+    """Order of the rows of gate and up. apart: two projections. gate first, up first: fused, all rows of one, then all of the other. interleaved: fused,
+    a row of the gate, then one of up."""
     after_norm: str | None = None
     """RMS norm between `down` and the residual add."""
     activation: ConfigFact[str] = HIDDEN_ACT
+
+    def select_rows(self, fused: Tensor, part: Literal["up", "gate"]) -> Tensor:
+        """Select the rows of up or gate from the weight or bias of the projection that computes it, [rows, …]."""
+        if self.layout == "apart":
+            return fused
+        if self.layout == "interleaved":
+            return fused[part == "up" :: 2]
+        return fused.chunk(2)[(part == "up") == (self.layout == "gate first")]
+
+
+@dataclass(frozen=True)
+class LayerFacts:
+    """Facts of one layer."""
+
+    attention: Attention
+    ffn: Ffn
 
 
 @dataclass(frozen=True)
@@ -160,6 +180,8 @@ class Architecture:
     stream: Stream
     attention: Attention
     ffn: Ffn
+    layers: Sequence[LayerFacts] = ()
+    """Facts of each layer, where they differ; empty where `attention` and `ffn` hold of all layers."""
     norm_gain_offset: float = 0.0
     """Number added to the weight of a norm to give its gain: 1 for Gemma."""
     norms: Mapping[type[nn.Module], Norm] = field(default_factory=dict)

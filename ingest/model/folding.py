@@ -72,13 +72,13 @@ def by_formula(model: Model, norm: nn.Module | None, x: Tensor) -> Tensor:
 
 def write_gain(model: Model, layer: int) -> Tensor | float:
     """Compute the factor on an attention's output on its way to the stream, without the following norm's 1/s: [d_model], or one number."""
-    after = layer_norm(model, layer, model.architecture.attention.after_norm)
+    after = layer_norm(model, layer, model.attention(layer).after_norm)
     return model.residual_multiplier * (1.0 if after is None else gain_of(model, after))
 
 
 def ffn_norm(model: Model, layer: int) -> nn.Module | None:
     """Find the norm between the stream and the FFN's keys; None if the FFN reads the stream itself."""
-    ffn, shared = model.architecture.ffn, model.architecture.attention.norm
+    ffn, shared = model.ffn(layer), model.attention(layer).norm
     if f"{ffn.up}.".startswith(f"{ffn.read}."):
         return None
     try:
@@ -91,7 +91,7 @@ def ffn_norm(model: Model, layer: int) -> nn.Module | None:
 
 
 def folded_heads(model: Model, layer: int) -> FoldedHeads:
-    heads, attention, config = layer_heads(model, layer), model.architecture.attention, model.hf.config
+    heads, attention, config = layer_heads(model, layer), model.attention(layer), model.hf.config
     norm, written = layer_norm(model, layer, attention.norm), write_gain(model, layer)
 
     def fold_head_norm(rows: Tensor, path: str | None) -> Tensor:

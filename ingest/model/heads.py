@@ -44,7 +44,7 @@ class Heads:
 
 def rows_of(model: Model, fused: Tensor, part: Literal["q", "k", "v"]) -> Tensor:
     """Select the rows of q, k or v, [heads, d_head, …], from the weight or bias of the projection that computes it, [rows, …]."""
-    layout, place = model.architecture.attention.layout, "qkv".index(part)
+    layout, place = model.attention(0).layout, "qkv".index(part)
     if layout == "heads":
         return fused.unflatten(0, (model.n_heads, 3, model.d_head))[:, place]
     if layout == "groups":
@@ -62,7 +62,7 @@ def by_head(model: Model, projection: Tensor, part: Literal["q", "k", "v"]) -> T
 
 def layer_heads(model: Model, layer: int) -> Heads:
     """Read a layer's weights by head, on the model's device; they are views of the parameters if those are float32 and on that device."""
-    attention = model.architecture.attention
+    attention = model.attention(layer)
 
     def projection(part: Literal["q", "k", "v"]) -> tuple[Tensor, Tensor | None]:
         path = getattr(attention, part)
@@ -81,7 +81,7 @@ def for_each_head(model: Model, x: Tensor) -> Tensor:
 
 def attention_input(model: Model, layer: int, resid_pre: Tensor) -> Tensor:
     """Compute the input of the q, k and v projections, float32: the state that enters the block, [..., d_model], normed if a norm precedes attention."""
-    path = model.architecture.attention.norm
+    path = model.attention(layer).norm
     x = resid_pre.to(model.device).float()
     return x if path is None else in_float32(model.layer_module(layer, path), model.device)(x)
 
@@ -111,7 +111,7 @@ def unrotated_queries_and_keys(model: Model, layer: int, x: Tensor, destinations
 
 def behind_norms(model: Model, layer: int, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
     """Apply the norms of q and k, if the model has them, to both projections by head, [heads, batch, n, d_head]."""
-    attention = model.architecture.attention
+    attention = model.attention(layer)
     q_norm, k_norm = attention.q_norm(model.hf.config), attention.k_norm(model.hf.config)
     if q_norm is not None:
         q = apply_qk_norm(q, in_float32(model.layer_module(layer, q_norm), model.device), attention.is_qk_norm_joint)
@@ -130,7 +130,7 @@ def queries_and_keys(model: Model, layer: int, x: Tensor, destinations: Tensor) 
 
 def rotate_queries_and_keys(model: Model, layer: int, q: Tensor, k: Tensor, destinations: Tensor) -> tuple[Tensor, Tensor]:
     """Rotate the q and k that `unrotated_queries_and_keys` returns, and repeat k for each head that uses it."""
-    rotary = model.architecture.attention.rotary
+    rotary = model.attention(layer).rotary
     if rotary is not None:
         cosine, sine = rotation(model, rotary, layer, torch.arange(k.shape[2], device=model.device))
         q = rotate_pairs(q, cosine[destinations], sine[destinations], rotary.is_adjacent)
@@ -140,7 +140,7 @@ def rotate_queries_and_keys(model: Model, layer: int, q: Tensor, k: Tensor, dest
 
 def score_scale(model: Model, layer: int) -> float:
     """Return the factor by which q·k is multiplied."""
-    scale = model.architecture.attention.scale(model.hf.config, layer)
+    scale = model.attention(layer).scale(model.hf.config, layer)
     return model.d_head**-0.5 if scale is None else float(scale)
 
 
@@ -163,7 +163,7 @@ def attention_scores(model: Model, layer: int, q: Tensor, k: Tensor, destination
 
     ALiBi's penalty is counted from the destination: the score of its own position loses nothing.
     """
-    attention, config = model.architecture.attention, model.hf.config
+    attention, config = model.attention(layer), model.hf.config
     softcap = attention.softcap(config)
     found = q * score_scale(model, layer) @ k.mT
     if softcap is not None:

@@ -108,29 +108,33 @@ def output_state(output: Any) -> Tensor:
     return output[0] if isinstance(output, tuple) else output
 
 
-def input_modules(model: Model) -> dict[str, str]:
+def input_modules(model: Model, layer: int) -> dict[str, str]:
     """Map the name of each tensor that a hook takes from a module's input to that module (its path from a layer, '' for the block)."""
-    a = model.architecture
-    modules = {"resid_pre": "", CONTEXT: "", "coefficient": a.ffn.down, KEY: a.ffn.up, "gathered": a.attention.o}
+    attention, ffn = model.attention(layer), model.ffn(layer)
+    modules = {"resid_pre": "", CONTEXT: "", "coefficient": ffn.down, KEY: ffn.up, "gathered": attention.o}
     if not model.is_parallel:
-        modules["resid_mid"] = a.ffn.read
-    if a.ffn.after_norm is not None:
-        modules["ffn_raw"] = a.ffn.after_norm
-    if a.attention.after_norm is not None:
-        modules["attn_raw"] = a.attention.after_norm
+        modules["resid_mid"] = ffn.read
+    if ffn.after_norm is not None:
+        modules["ffn_raw"] = ffn.after_norm
+    if attention.after_norm is not None:
+        modules["attn_raw"] = attention.after_norm
     return modules
 
 
-def output_modules(model: Model) -> dict[str, str]:
+def output_modules(model: Model, layer: int) -> dict[str, str]:
     """Map the name of each tensor that a hook takes from a module's output to that module (its path from a layer, '' for the block)."""
-    attention = model.architecture.attention
+    attention = model.attention(layer)
     projections: dict[str, str] = {part: getattr(attention, part) for part in PROJECTED}
-    return {"attn_out": attention.write, "ffn_out": model.architecture.ffn.write, "resid_post": "", **projections}
+    return {"attn_out": attention.write, "ffn_out": model.ffn(layer).write, "resid_post": "", **projections}
+
+
+def pattern_modules(model: Model, layer: int) -> dict[str, str]:
+    return {PATTERN: model.attention(layer).module}
 
 
 def required_sources(model: Model, sites: frozenset[str]) -> frozenset[str]:
     """List the hooked tensors from which the entries of a record with these names are computed."""
-    made = {"ffn_scale": {scale_source(model.architecture.ffn)}, "attn_scale": {scale_source(model.architecture.attention)}}
+    made = {"ffn_scale": {scale_source(model.ffn(0))}, "attn_scale": {scale_source(model.attention(0))}}
     if model.is_parallel:
         made["resid_mid"] = {"resid_pre", "attn_out"}
     return frozenset(word for site in sites for word in made.get(site, {site}))
@@ -143,9 +147,9 @@ def scale_source(part: Attention | Ffn) -> str:
     return "gathered" if part.after_norm is None else "attn_raw"
 
 
-def layer_record(model: Model, seen: Mapping[str, Tensor], sites: frozenset[str]) -> LayerRecord:
+def layer_record(model: Model, layer: int, seen: Mapping[str, Tensor], sites: frozenset[str]) -> LayerRecord:
     """Build a layer's record from its hooked tensors."""
-    multiplier, a = model.residual_multiplier, model.architecture
+    multiplier, attention, ffn = model.residual_multiplier, model.attention(layer), model.ffn(layer)
 
     def scaled_update(site: str) -> Tensor:
         return seen[site] * multiplier if multiplier != 1.0 else seen[site]
@@ -154,8 +158,8 @@ def layer_record(model: Model, seen: Mapping[str, Tensor], sites: frozenset[str]
         "attn_out": lambda: scaled_update("attn_out"),
         "ffn_out": lambda: scaled_update("ffn_out"),
         "resid_mid": lambda: seen["resid_pre"] + scaled_update("attn_out") if model.is_parallel else seen["resid_mid"],
-        "ffn_scale": lambda: model.after_scale(seen[scale_source(a.ffn)], a.ffn.after_norm),
-        "attn_scale": lambda: model.after_scale(seen[scale_source(a.attention)], a.attention.after_norm),
+        "ffn_scale": lambda: model.after_scale(seen[scale_source(ffn)], ffn.after_norm),
+        "attn_scale": lambda: model.after_scale(seen[scale_source(attention)], attention.after_norm),
     }
     return LayerRecord(**{site: made[site]() if site in made else seen[site] for site in sites})
 
@@ -173,7 +177,7 @@ class ListenerState:
         seen[word] = self.listener.keep_else.get(word, self.listener.keep)(x)
         if self.wanted <= seen.keys():
             del self.seen[layer]
-            self.listener.take(layer, layer_record(self.model, seen, self.listener.sites))
+            self.listener.take(layer, layer_record(self.model, layer, seen, self.listener.sites))
 
 
 class Forward:
@@ -254,11 +258,12 @@ def listen(model: Model, listeners: Sequence[Listener]) -> Iterator[None]:
     def path(layer: int, module: str) -> str:
         return f"{model.layer_path(layer)}.{module}" if module else model.layer_path(layer)
 
-    def hooks(modules: Mapping[str, str], hook: Callable[[int, str], Hook]) -> list[tuple[str, Hook]]:
-        return [(path(layer, module), hook(layer, word)) for layer in range(model.n_layers) for word, module in modules.items() if word in forward.wanted]
+    def hooks(modules: Callable[[Model, int], dict[str, str]], hook: Callable[[int, str], Hook]) -> list[tuple[str, Hook]]:
+        layers = range(model.n_layers)
+        return [(path(layer, module), hook(layer, word)) for layer in layers for word, module in modules(model, layer).items() if word in forward.wanted]
 
-    inputs, outputs = hooks(input_modules(model), forward.input_hook), hooks(output_modules(model), forward.output_hook)
-    patterns = hooks({PATTERN: model.architecture.attention.module}, forward.pattern_hook)
+    inputs, outputs = hooks(input_modules, forward.input_hook), hooks(output_modules, forward.output_hook)
+    patterns = hooks(pattern_modules, forward.pattern_hook)
     with (
         use_eager_attention(model) if PATTERN in forward.wanted else nullcontext(),
         register_hooks(model, [(path(0, ""), forward.begin), *inputs], [*outputs, *patterns], forward.end),
@@ -291,7 +296,7 @@ def read_layer(model: Model, layer: int, token_ids: Tensor) -> Tensor:
     def stop(_module: nn.Module, args: tuple[Any, ...]) -> None:
         raise LayerReached(args[0])
 
-    with register_hooks(model, [(f"{model.layer_path(layer)}.{model.architecture.ffn.down}", stop)], [], lambda *_: None):
+    with register_hooks(model, [(f"{model.layer_path(layer)}.{model.ffn(layer).down}", stop)], [], lambda *_: None):
         try:
             model.backbone(token_ids)
         except LayerReached as reached:

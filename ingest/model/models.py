@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from ingest.model.architectures import TRIED, architecture_of
 from ingest.model.device import MemoryBudget
-from ingest.model.facts import Architecture
+from ingest.model.facts import Architecture, Attention, Ffn
 from ingest.model.fitting import require_fit
 from ingest.model.gguf import keep_converted_model, kept_sha256, parse_once
 from ingest.model.gpus import AUTO, Choice, choose_device
@@ -66,20 +66,28 @@ class Model:
     def d_ffn(self) -> int:
         return self.values(0).shape[0]
 
+    def attention(self, layer: int) -> Attention:
+        """Find the facts of a layer's attention."""
+        return self.architecture.layers[layer].attention if self.architecture.layers else self.architecture.attention
+
+    def ffn(self, layer: int) -> Ffn:
+        """Find the facts of a layer's FFN."""
+        return self.architecture.layers[layer].ffn if self.architecture.layers else self.architecture.ffn
+
     @property
     def n_heads(self) -> int:
-        return self.architecture.attention.n_heads(self.hf.config)
+        return self.attention(0).n_heads(self.hf.config)
 
     @cached_property
     def n_kv_heads(self) -> int:
         """Count the attention heads with keys and values of their own; fewer than n_heads in grouped-query attention."""
-        attention = self.architecture.attention
+        attention = self.attention(0)
         n_rows = self.rows(0, attention.v).shape[0] // self.d_head
         return n_rows if attention.layout == "apart" else (n_rows - self.n_heads) // 2
 
     @cached_property
     def d_head(self) -> int:
-        return self.rows(0, self.architecture.attention.o).shape[1] // self.n_heads
+        return self.rows(0, self.attention(0).o).shape[1] // self.n_heads
 
     @property
     def d_vocab(self) -> int:
@@ -98,11 +106,11 @@ class Model:
 
     @property
     def activation(self) -> str:
-        return self.architecture.ffn.activation(self.hf.config)
+        return self.ffn(0).activation(self.hf.config)
 
     @property
     def is_gated(self) -> bool:
-        return self.architecture.ffn.gate is not None
+        return self.ffn(0).gate is not None
 
     @cached_property
     def is_parallel(self) -> bool:
@@ -110,7 +118,12 @@ class Model:
 
     @property
     def is_ffn_output_normed(self) -> bool:
-        return self.architecture.ffn.after_norm is not None
+        return self.ffn(0).after_norm is not None
+
+    @property
+    def is_rotary(self) -> bool:
+        """Whether some layer turns q and k with their positions (RoPE)."""
+        return any(self.attention(layer).rotary is not None for layer in range(self.n_layers))
 
     @property
     def is_tied(self) -> bool:
@@ -149,7 +162,7 @@ class Model:
 
     def layer_device(self, layer: int) -> torch.device:
         """Find the device on which a layer's coefficients are computed."""
-        return tensor_of(self.layer_module(layer, self.architecture.ffn.down), "weight").device
+        return tensor_of(self.layer_module(layer, self.ffn(layer).down), "weight").device
 
     @property
     def head(self) -> nn.Linear:
@@ -212,21 +225,29 @@ class Model:
         The gain of a norm that follows the FFN and a residual multiplier are folded in. That norm's 1/rms depends on the position, and is recorded for each
         position as ffn_scale.
         """
-        values, gain = self.rows(layer, self.architecture.ffn.down).T, self.gain(layer, self.architecture.ffn.after_norm)
+        values, gain = self.rows(layer, self.ffn(layer).down).T, self.gain(layer, self.ffn(layer).after_norm)
         return values if isinstance(gain, float) and gain == 1.0 else values * gain
 
     def keys(self, layer: int) -> Tensor:
         """Read the keys, [d_ffn, d_model] float32; the up keys of a gated FFN. The gain of the norm before them is not folded in."""
-        return self.rows(layer, self.architecture.ffn.up)
+        ffn = self.ffn(layer)
+        return ffn.select_rows(self.rows(layer, ffn.up), "up")
 
     def gate_keys(self, layer: int) -> Tensor | None:
         """Read the gate keys, [d_ffn, d_model] float32; None if the FFN is not gated."""
-        return None if self.architecture.ffn.gate is None else self.rows(layer, self.architecture.ffn.gate)
+        ffn = self.ffn(layer)
+        return None if ffn.gate is None else ffn.select_rows(self.rows(layer, ffn.gate), "gate")
+
+    def key_bias(self, layer: int, part: Literal["up", "gate"]) -> Tensor | None:
+        """Read the bias of the keys or of the gate keys, [d_ffn] float32; None if they have none."""
+        ffn = self.ffn(layer)
+        bias = None if (path := getattr(ffn, part)) is None else self.bias(layer, path)
+        return None if bias is None else ffn.select_rows(bias, part)
 
     def ffn_bias(self, layer: int) -> Tensor | None:
         """Compute the bias of the FFN's output, with the factors of `values`, [d_model] float32; None if there is no bias."""
-        bias = self.bias(layer, self.architecture.ffn.down)
-        return None if bias is None else bias * self.gain(layer, self.architecture.ffn.after_norm)
+        bias = self.bias(layer, self.ffn(layer).down)
+        return None if bias is None else bias * self.gain(layer, self.ffn(layer).after_norm)
 
     def after_scale(self, raw: Tensor, after_norm: str | None) -> Tensor:
         """Compute 1/rms of a norm after attention or FFN from its input, one number a position: [..., d_model] to [...] float32; ones if there is no norm."""
@@ -327,8 +348,8 @@ def require_blocks(model: Model) -> None:
     """Raise AtlasError for a model without layers, or with a layer that has no FFN: the model's sizes are read from its layers."""
     if model.n_layers < 1:
         raise AtlasError(f"model {model.name}: it has no layers, so nothing of it can be recorded")
-    down = model.architecture.ffn.down
     for layer in range(model.n_layers):
+        down = model.ffn(layer).down
         try:
             n_weights, why = tensor_of(model.layer_module(layer, down), "weight").numel(), f"{down} is empty"
         except ModuleMissing as error:

@@ -47,14 +47,14 @@ def embedding_parts(model: Model, token_ids: Tensor, indices: Tensor) -> dict[st
 
 def writers(model: Model, layer: int) -> Tensor:
     """Compute each head's W_O, times the gain of a norm that follows (without its 1/rms) and the residual multiplier: [n_heads, d_model, d_head]."""
-    w_o, gain = layer_heads(model, layer).w_o, model.gain(layer, model.architecture.attention.after_norm)
+    w_o, gain = layer_heads(model, layer).w_o, model.gain(layer, model.attention(layer).after_norm)
     return w_o * (gain[:, None] if isinstance(gain, Tensor) else gain)
 
 
 def attention_bias(model: Model, layer: int) -> Tensor | None:
     """Compute the output bias of attention, times the same factors as in `writers`: [d_model]; None if attention has no output bias."""
     bias = layer_heads(model, layer).b_o
-    return None if bias is None else bias * model.gain(layer, model.architecture.attention.after_norm)
+    return None if bias is None else bias * model.gain(layer, model.attention(layer).after_norm)
 
 
 def logits(model: Model, z: Tensor, token_ids: Tensor) -> Tensor:

@@ -84,15 +84,18 @@ def parse_reader(text: str, model: Model) -> Reader:
 
 def reader_weights(model: Model, reader: Reader) -> tuple[Tensor, Tensor, nn.Module | None]:
     """Find a reader's rows [n, d_model] (n = 1 for a neuron), their bias [n], and the norm before them, if there is one."""
-    facts = model.architecture.attention if reader.part in OF_HEADS else model.architecture.ffn
-    path = getattr(facts, reader.part)
-    rows, bias = model.rows(reader.layer, path), model.bias(reader.layer, path)
-    bias = rows.new_zeros(len(rows)) if bias is None else bias
+    layer = reader.layer
     if reader.part in OF_NEURONS:
-        return rows[[reader.unit]], bias[[reader.unit]], ffn_norm(model, reader.layer)
+        rows = model.keys(layer) if reader.part == "up" else model.gate_keys(layer)
+        assert rows is not None
+        bias = model.key_bias(layer, cast(Literal["up", "gate"], reader.part))
+        return rows[[reader.unit]], rows.new_zeros(1) if bias is None else bias[[reader.unit]], ffn_norm(model, layer)
+    path = getattr(model.attention(layer), reader.part)
+    rows, bias = model.rows(layer, path), model.bias(layer, path)
+    bias = rows.new_zeros(len(rows)) if bias is None else bias
     own = reader.unit if reader.part == "q" else reader.unit * model.n_kv_heads // model.n_heads
     part = cast(Literal["q", "k", "v"], reader.part)
-    return rows_of(model, rows, part)[own], rows_of(model, bias, part)[own], layer_norm(model, reader.layer, model.architecture.attention.norm)
+    return rows_of(model, rows, part)[own], rows_of(model, bias, part)[own], layer_norm(model, layer, model.attention(layer).norm)
 
 
 def split_reader_input(model: Model, reader: Reader, token_ids: Tensor) -> Decomposition:

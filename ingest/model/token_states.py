@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from transformers.activations import ACT2FN
 
 from ingest.model.embedding import token_rows
@@ -26,7 +27,7 @@ def n_tokens(model: Model) -> int:
 
 def attention_to_itself(model: Model, x: Tensor) -> Tensor:
     """Compute what the first block's attention adds to states [n, d_model] that look at themselves alone."""
-    attention, heads = model.architecture.attention, layer_heads(model, 0)
+    attention, heads = model.attention(0), layer_heads(model, 0)
     read = x if attention.norm is None else in_float32(model.layer_module(0, attention.norm), model.device)(x)
     values = torch.einsum("nm,hdm->nhd", read, heads.w_v) + (0 if heads.b_v is None else heads.b_v)
     written = torch.einsum("nhd,hmd->nm", values.repeat_interleave(model.n_heads // model.n_kv_heads, dim=1), heads.w_o)
@@ -38,17 +39,13 @@ def attention_to_itself(model: Model, x: Tensor) -> Tensor:
 
 def ffn_output(model: Model, x: Tensor) -> Tensor:
     """Compute what the first block's FFN adds at states [n, d_model]."""
-    ffn, norm = model.architecture.ffn, ffn_norm(model, 0)
+    ffn, norm = model.ffn(0), ffn_norm(model, 0)
     read = x if norm is None else in_float32(norm, model.device)(x)
 
-    def pre(path: str) -> Tensor:
-        bias = model.bias(0, path)
-        return read @ model.rows(0, path).T + (0 if bias is None else bias)
-
-    act = ACT2FN[model.activation]
-    coefficients = act(pre(ffn.up)) if ffn.gate is None else act(pre(ffn.gate)) * pre(ffn.up)
-    bias = model.bias(0, ffn.down)
-    raw = coefficients @ model.rows(0, ffn.down).T + (0 if bias is None else bias)
+    act, gate_keys = ACT2FN[model.activation], model.gate_keys(0)
+    up = F.linear(read, model.keys(0), model.key_bias(0, "up"))
+    coefficients = act(up) if gate_keys is None else act(F.linear(read, gate_keys, model.key_bias(0, "gate"))) * up
+    raw = F.linear(coefficients, model.rows(0, ffn.down), model.bias(0, ffn.down))
     if ffn.after_norm is not None:
         raw = in_float32(model.layer_module(0, ffn.after_norm), model.device)(raw)
     return raw * model.residual_multiplier
@@ -90,7 +87,7 @@ class TokenStates:
     """
 
     def __init__(self, model: Model) -> None:
-        self.model, self.norm = model, layer_norm(model, 0, model.architecture.attention.norm)
+        self.model, self.norm = model, layer_norm(model, 0, model.attention(0).norm)
         self.held: dict[int, Tensor] = {}
         totals, (first, later, mean) = self.products()
         n = n_tokens(model)

@@ -32,7 +32,7 @@ def logit_by_writer(model: Model, reader: Reader, token_ids: Tensor) -> Decompos
     last = torch.tensor([len(token_ids) - 1], device=model.device)
     pattern = pattern_rows(model, reader.layer, own["resid_pre"], last)[0][0, unit]
     by_value = logit_by_gathered(model, reader, records[-1]["resid_post"][-1:]) * own["attn_scale"][-1]
-    norm, heads = layer_norm(model, reader.layer, model.architecture.attention.norm), layer_heads(model, reader.layer)
+    norm, heads = layer_norm(model, reader.layer, model.attention(reader.layer).norm), layer_heads(model, reader.layer)
     kv = unit * model.n_kv_heads // model.n_heads
     by_part = by_value @ fold_norm(model, heads.w_v[kv], norm)
     per_source = pattern if norm is None else pattern / norm_scale(model, own["resid_pre"].float(), norm)[:, 0]

@@ -39,7 +39,7 @@ def layer_sums(model: Model, layer: int, record: LayerRecord, batch: tuple[Place
     seq = record["q"].shape[1]
     found = torch.zeros(model.n_heads, N_OTHER + seq, dtype=torch.float64, device=model.device)
     evenly = torch.zeros_like(found[:, 0])
-    window, of_heads = model.architecture.attention.window(model.hf.config, layer), products(model, layer)
+    window, of_heads = model.attention(layer).window(model.hf.config, layer), products(model, layer)
     for some in torch.arange(len(batch)).split(max(1, TOKENS // seq)):
         q, k, v = (by_head(model, record[part][some], part) for part in PROJECTED)
         q, k = rotate_queries_and_keys(model, layer, *behind_norms(model, layer, q, k), torch.arange(seq, device=model.device))

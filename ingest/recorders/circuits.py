@@ -97,7 +97,7 @@ def head_tables(model: Model, layer: int, states: TokenStates) -> dict[str, pa.T
     """Compute the rows of `head` and `head_eigenvalue` of one layer."""
     heads = folded_heads(model, layer)
     found = spectra(heads, states, layer)
-    n, window = model.n_heads, model.architecture.attention.window(model.hf.config, layer)
+    n, window = model.n_heads, model.attention(layer).window(model.hf.config, layer)
     ratios = {name: ratio(values).astype(np.float32) for name, values in found.items()}
     columns = {
         "layer": np.full(n, layer, np.int16),

@@ -55,7 +55,7 @@ def scores(reading: Tensor, written: Tensor) -> np.ndarray:
 
 def averaged_readings(model: Model, layer: int, heads: FoldedHeads, distances: Distances | None) -> dict[str, Tensor]:
     """Build the readings of a layer's keys and queries with RoPE averaged over distances; none without RoPE. Values have none, since RoPE leaves them alone."""
-    rotary, turn = model.architecture.attention.rotary, averaged_rotation(model, layer, distances)
+    rotary, turn = model.attention(layer).rotary, averaged_rotation(model, layer, distances)
     if rotary is None or turn is None:
         return {}
     cosine, sine = turn

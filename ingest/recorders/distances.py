@@ -58,7 +58,7 @@ def pairs_at(context: int, window: int | None) -> np.ndarray:
 
 def averaged_rotation(model: Model, layer: int, distances: Distances | None) -> tuple[Tensor, Tensor] | None:
     """Average the cosine and sine of a layer's RoPE over distances, [n_heads or 1, 1, pairs] each; None without RoPE or without distances."""
-    attention = model.architecture.attention
+    attention = model.attention(layer)
     if attention.rotary is None or distances is None:
         return None
     shares = torch.from_numpy(distances.shares(attention.window(model.hf.config, layer))).to(model.device)
@@ -70,7 +70,7 @@ def distance_settings(con: duckdb.DuckDBPyConnection, model: Model, context: int
 
     It names the finished runs of `head_statistics` or, if there are none, the context of this ingest.
     """
-    if model.architecture.attention.rotary is None:
+    if not model.is_rotary:
         return {}
     if runs := finished_runs(con, "head_statistics"):
         return {"reads": {"attention_distance": runs}}
@@ -97,7 +97,7 @@ def read_context(model: Model, context: int) -> int:
 
 def distances_of(con: duckdb.DuckDBPyConnection, model: Model, settings: Mapping[str, object], layer: int) -> Distances | None:
     """Read, for a layer, the distances that a run's settings name; None without RoPE. Raises AtlasError if the settings name none."""
-    if model.architecture.attention.rotary is None:
+    if model.attention(layer).rotary is None:
         return None
     reads, context = settings.get("reads"), settings.get("context")
     if isinstance(reads, Mapping) and reads.get("attention_distance"):

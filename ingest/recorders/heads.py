@@ -52,7 +52,7 @@ class HeadRecorder(ResumableRecorder):
         if layer < self.n_before:
             return
         found, moved_evenly = (sums.cpu().numpy() for sums in layer_sums(self.model, layer, record, self.batch))
-        width, window = found.shape[1], self.model.architecture.attention.window(self.model.hf.config, layer)
+        width, window = found.shape[1], self.model.attention(layer).window(self.model.hf.config, layer)
         self.moved_evenly[layer] += moved_evenly
         self.looked[layer, :, :width] += found
         self.evenly[layer, :width] += self.uniform_batch_sums(window, width - N_OTHER)

@@ -44,7 +44,7 @@ def writes_by_ffn(model: Model) -> int | None:
 
 def attention_update(model: Model, layer: int, heads: Tensor) -> Tensor:
     """Compute what a layer's attention adds to the stream, [1, seq, d_model]. heads: what its heads write together, [1, seq, d_model]."""
-    bias, after = layer_heads(model, layer).b_o, model.architecture.attention.after_norm
+    bias, after = layer_heads(model, layer).b_o, model.attention(layer).after_norm
     found = heads if bias is None else heads + bias
     normed: Tensor = found if after is None else in_float32(model.layer_module(layer, after), model.device)(found)
     return normed * model.residual_multiplier

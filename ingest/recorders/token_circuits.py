@@ -52,7 +52,7 @@ def token_circuits(model: Model, layer: int, counts: np.ndarray, least: int, dis
     counts: how often the text has each token, [n_tokens]; if all counts are 0, all tokens have the same weight. least: the count from which a token is
     common. distances: RoPE is averaged over them; None without RoPE.
     """
-    attention, states = model.architecture.attention, states_before(model, layer)
+    attention, states = model.attention(layer), states_before(model, layer)
     heads, read = folded_heads(model, layer), attention_input(model, layer, states)
     queries, keys = (x[:, 0] for x in unrotated_queries_and_keys(model, layer, read[None], torch.arange(len(read), device=read.device)))
     weights = torch.from_numpy(counts if counts.any() else np.ones(len(counts))).to(keys.device).double()

@@ -81,8 +81,8 @@ def test_a_value_that_is_set_to_zero_takes_its_coefficient_times_itself_from_wha
     model, tokens = model_of(model_type), token_batch(2, 9, 5)
     with record_layers(model, sites=RECORDED) as records:
         model.backbone(tokens)
-    ffn = model.architecture.ffn
     for layer in range(model.n_layers):
+        ffn = model.ffn(layer)
         path = f"{model.architecture.stream.backbone}.{model.layer_path(layer)}"
         down = model.hf.get_submodule(f"{path}.{ffn.down}")
         weight = down.weight.data.T if not isinstance(down, Conv1D) else down.weight.data
@@ -112,10 +112,12 @@ def test_what_has_an_entry_is_recognised_as_the_entry_says(model_type: str) -> N
                 n = config.num_hidden_layers
                 d_head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
                 default = d_head**-0.5 if name == "scale" else None
-                assert [seen(config, i) for i in range(n)] == pytest.approx([said(config, i) or default for i in range(n)]), name
+                by_layer = [getattr(layer.attention, name)(config, i) for i, layer in enumerate(found.layers)]
+                assert by_layer == pytest.approx([said(config, i) or default for i in range(n)]), name
             elif name == "rotary" and said is not None:
-                assert (seen.angles, seen.is_adjacent, seen.spread) == (said.angles, said.is_adjacent, "halves")
-                assert [seen.layer_type(config, i) for i in range(2)] == [said.layer_type(config, i) for i in range(2)]
+                turns = [layer.attention.rotary for layer in found.layers]
+                assert {(turn.angles, turn.is_adjacent, turn.spread) for turn in turns} == {(said.angles, said.is_adjacent, "halves")}
+                assert [turn.layer_type(config, i) for i, turn in enumerate(turns)] == [said.layer_type(config, i) for i in range(2)]
             elif name == "activation":
                 x = torch.linspace(-4, 4, 99)
                 assert torch.allclose(ACT2FN[seen(config)](x), ACT2FN[said(config)](x), atol=1e-6)
@@ -266,6 +268,40 @@ def test_a_changed_model_is_refused_with_the_layer_and_the_step(change: Callable
     change(hf)
     with pytest.raises(AtlasError, match=f"model changed: model_type 'llama' has no entry, .*: {REFUSED[change]}"):
         recognise(hf, "changed")
+
+
+@pytest.mark.parametrize(("layout", "rows"), [("gate first", slice(44)), ("up first", slice(44, 88)), ("interleaved", slice(None, None, 2))])
+def test_the_gate_is_told_from_up_in_a_projection_of_both(layout: str, rows: slice) -> None:
+    fused = build("phi3")
+    of_gate = torch.zeros(88, dtype=torch.bool)
+    of_gate[rows] = True
+
+    def ffn(self: nn.Module, x: Tensor) -> Tensor:
+        both = self.gate_up_proj(x)
+        return self.down_proj(self.activation_fn(both[..., of_gate]) * both[..., ~of_gate])
+
+    for block in blocks(fused):
+        replace_forward(block.mlp, ffn)
+    model = wrap(fused, tiny_tokenizer(), "fused")
+    assert {model.ffn(layer).layout for layer in range(model.n_layers)} == {layout}
+    for layer, block in enumerate(blocks(fused)):
+        gate = model.gate_keys(layer)
+        assert gate is not None
+        assert torch.equal(gate, block.mlp.gate_up_proj.weight[of_gate])
+        assert torch.equal(model.keys(layer), block.mlp.gate_up_proj.weight[~of_gate])
+    check_identities(model)
+
+
+def test_layers_may_differ_in_rotation_and_window_and_their_facts_say_so() -> None:
+    found = recognise(build("cohere2"), "mixed")
+    assert [(layer.attention.window(None, i), layer.attention.rotary is None) for i, layer in enumerate(found.layers)] == [(4, False), (None, True)]
+
+
+def test_layers_that_differ_in_what_is_known_of_the_model_are_refused() -> None:
+    hf = tiny_hf("llama")
+    blocks(hf)[1].mlp.act_fn = nn.ReLU()
+    with pytest.raises(AtlasError, match="layer 1 is unlike the first: activation is relu and not silu"):
+        recognise(hf, "mixed")
 
 
 def test_a_model_whose_code_was_changed_is_read_as_it_computes_now() -> None:

@@ -41,6 +41,9 @@ class Update(NamedTuple):
 
 Spread = Literal["halves", "neighbours", "once"]
 
+RowOrder = Literal["apart", "gate first", "up first", "interleaved"]
+"""`layout` of `ingest.model.facts.Ffn`."""
+
 
 class Angles(NamedTuple):
     """Cosines and sines that a module gave, [seq, pairs], for pairs that lie apart or side by side. words: the kind of layer that it was asked for, if any."""
@@ -61,12 +64,14 @@ class Reading(NamedTuple):
     gate: Call | None
     down: Call
     activation: str
+    layout: RowOrder
     x: Tensor
     after_norm: Call | None
 
     @property
-    def paths(self) -> tuple[str | None, ...]:
-        return tuple(None if call is None else call.path for call in (self.up, self.gate, self.down, self.after_norm))
+    def words(self) -> tuple[str | None, ...]:
+        """What tells a reading from others: the paths of its calls, and the order of gate and up."""
+        return (*(None if call is None else call.path for call in (self.up, self.gate, self.down, self.after_norm)), self.layout)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,20 +205,29 @@ def find_readings(block: Block, update: Update, affine: list[Affine]) -> list[Re
         for down in affine:
             if not is_same(down.y, raw):
                 continue
-            before = [projection for projection in affine if projection.call.end < down.call.start and projection.y.shape == down.x.shape]
-            for up, gate, activation in formulas(down.x, before):
-                found.append(Reading(update, up.call, gate and gate.call, down.call, activation, up.x, after))
+            before = [projection for projection in affine if projection.call.end < down.call.start]
+            for up, gate, activation, layout in formulas(down.x, before):
+                found.append(Reading(update, up.call, gate and gate.call, down.call, activation, layout, up.x, after))
     return found
 
 
-def formulas(coefficients: Tensor, before: list[Affine]) -> Iterator[tuple[Affine, Affine | None, str]]:
-    """List the ways (up, gate or None, activation) to write coefficients by projections that read one state."""
-    for up in before:
+def formulas(coefficients: Tensor, before: list[Affine]) -> Iterator[tuple[Affine, Affine | None, str, RowOrder]]:
+    """List the ways (up, gate or None, activation, order of rows) to write coefficients by projections that read one state."""
+    width = coefficients.shape[-1]
+    alone = [projection for projection in before if projection.y.shape[-1] == width]
+    for up in alone:
         if (name := fitting_activation(up.y, None, coefficients)) is not None:
-            yield up, None, name
-    for gate, up in permutations(before, 2):
+            yield up, None, name, "apart"
+    for gate, up in permutations(alone, 2):
         if is_same(gate.x, up.x) and (name := fitting_activation(gate.y, up.y, coefficients)) is not None:
-            yield up, gate, name
+            yield up, gate, name, "apart"
+    for both in before:
+        if both.y.shape[-1] == 2 * width:
+            first, last = both.y.chunk(2, -1)
+            ways: dict[RowOrder, tuple[Tensor, Tensor]] = {"gate first": (first, last), "up first": (last, first)}
+            for layout, (of_gate, of_up) in (ways | {"interleaved": (both.y[..., ::2], both.y[..., 1::2])}).items():
+                if (name := fitting_activation(of_gate, of_up, coefficients)) is not None:
+                    yield both, both, name, layout
 
 
 def fitting_activation(gate: Tensor, up: Tensor | None, coefficients: Tensor) -> str | None:
@@ -235,8 +249,8 @@ def find_ffn(block: Block, updates: list[Update], affine: list[Affine]) -> Readi
     readings = [reading for update in updates for reading in find_readings(block, update, affine)]
     if not readings:
         raise Refused(f"none of what it adds ({', '.join(update.calls[0].path for update in updates)}) is an FFN of keys and values")
-    if len({(reading.update.calls[0].path, *reading.paths) for reading in readings}) > 1:
-        raise Refused(f"{len(readings)} readings of an FFN fit: {'; '.join(' '.join(filter(None, reading.paths)) for reading in readings[:3])}")
+    if len({(reading.update.calls[0].path, *reading.words) for reading in readings}) > 1:
+        raise Refused(f"{len(readings)} readings of an FFN fit: {'; '.join(' '.join(filter(None, reading.words)) for reading in readings[:3])}")
     return readings[0]
 
 

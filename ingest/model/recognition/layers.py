@@ -1,0 +1,120 @@
+"""What each block of a traced model is found to be: its FFN, its attention, and the state that both read.
+
+Layers may differ in the paths of their modules, in their rotation and window, and in the norms of q and k; sizes, layouts and formulas are those of all.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from ingest.model.recognition.attention import Attention, find_attention
+from ingest.model.recognition.block import Block, Reading, find_affine, find_ffn, find_reads, find_updates, sum_of
+from ingest.model.recognition.stream import Chain, Traced
+from ingest.model.recognition.trace import Call, Refused
+
+
+class Layer(NamedTuple):
+    """What was found of one block: its FFN, the state that its keys read and the norm in between, its attention, and the factor on what it adds."""
+
+    block: Block
+    reading: Reading
+    state: str
+    norm: Call | None
+    attention: Attention
+    factor: float
+
+    @property
+    def calls(self) -> list[Call]:
+        """Calls whose modules have a part in the facts."""
+        reading, attention, pattern = self.reading, self.attention, self.attention.pattern
+        of_ffn = (reading.update.calls[0], self.norm, reading.up, reading.gate, reading.down, reading.after_norm)
+        of_values = (attention.update.calls[0], attention.o, attention.after_norm, attention.norm, attention.v)
+        of_pattern = (pattern.q, pattern.k, pattern.q_norm, pattern.k_norm)
+        return [call for call in (*of_ffn, *of_values, *of_pattern) if call is not None]
+
+    def path(self, call: Call | None) -> str | None:
+        return None if call is None else self.block.relative(call.path)
+
+
+def find_layers(traced: Traced, chain: Chain) -> list[Layer]:
+    """Find the facts of all blocks. Raises Refused if one has none, or differs from the first in what must be the same in all."""
+    layers, kinds = list[Layer](), dict[object, Layer]()
+    for i, (call, pre, post) in enumerate(zip(chain.calls, chain.pre, chain.post, strict=True)):
+        block = Block(traced, call, pre, post, traced.trace.calls_within(call))
+        if idle := find_idle_parts(block):
+            raise Refused(f"layer {i}: {', '.join(idle)} never ran, so the block does more elsewhere than in this pass")
+        # layers of a kind follow each other, or alternate
+        layer = next((again for first in kinds.values() if (again := find_again(block, first)) is not None), None)
+        try:
+            layers.append(layer or find_layer(block))
+        except Refused as error:
+            raise Refused(f"layer {i}: {error}") from error
+        kinds.setdefault(kind_of(layers[-1]), layers[-1])
+        first, last = structure(layers[0]), structure(layers[-1])
+        if first != last:
+            differ = [f"{name} is {b} and not {a}" for (name, a), (_, b) in zip(first.items(), last.items(), strict=True) if a != b]
+            raise Refused(f"layer {i} is unlike the first: {', '.join(differ)}")
+    return layers
+
+
+def find_idle_parts(block: Block) -> list[str]:
+    """List the parts of a block that hold parameters and were not called."""
+    ran = {block.relative(call.path) for call in block.inside}
+    parts = [name for name, part in block.call.module.named_children() if any(True for _ in part.parameters())]
+    return [name for name in parts if not any(path == name or path.startswith(f"{name}.") for path in ran)]
+
+
+def find_again(block: Block, first: Layer) -> Layer | None:
+    """Find a block's facts among the modules that have a part in the first block's; None if they are not these."""
+    used = {first.path(call) for call in first.calls}
+    try:
+        # the module that gives the weights of attention has a part too
+        around = first.block.relative(first.attention.o.path.rpartition(".")[0])
+        inside = [call for call in block.inside if block.relative(call.path) in {*used, around}]
+        return find_layer(replace(block, inside=inside, turn=first.attention.pattern.angles))
+    except Refused:
+        return None
+
+
+def find_layer(block: Block) -> Layer:
+    """Find the facts of one block. Raises Refused with the first step that fails."""
+    updates, affine = find_updates(block), find_affine(block)
+    factors = {update.factor for update in updates}
+    if len(factors) > 1:
+        raise Refused(f"its parts are added with several factors: {', '.join(map(str, sorted(factors)))}")
+    reading = find_ffn(block, updates, affine)
+    others = [update for update in updates if update is not reading.update]
+    if len(others) != 1:
+        raise Refused(f"{len(others)} parts beside the FFN write to the stream; one is read")
+    reads = find_reads(block, reading.x, {"resid_pre": block.pre, "resid_mid": sum_of(block.pre, others)})
+    if len(reads) != 1:
+        raise Refused(f"the keys of its FFN read {len(reads)} of resid_pre and resid_mid, themselves or through a norm")
+    return Layer(block, reading, *reads[0], find_attention(block, others[0], affine), factors.pop())
+
+
+def kind_of(layer: Layer) -> tuple[object, ...]:
+    """Name what may differ between layers: the paths of modules, and the rotation."""
+    turn = layer.attention.pattern.angles
+    return (*map(layer.path, layer.calls), turn and (turn.path, turn.words))
+
+
+def structure(layer: Layer) -> dict[str, object]:
+    """Name what must be the same in all layers, since the atlas knows it of the model."""
+    attention, pattern, reading = layer.attention, layer.attention.pattern, layer.reading
+    return {
+        "the state that its keys read": layer.state,
+        "norm before its keys": layer.norm is not None,
+        "norm before its heads": attention.norm is not None,
+        "activation": reading.activation,
+        "number of neurons": reading.down.inputs[0].shape[-1],
+        "gate": reading.gate is not None,
+        "order of gate and up": reading.layout,
+        "norm after the FFN": reading.after_norm is not None,
+        "norm after attention": attention.after_norm is not None,
+        "factor": layer.factor,
+        "number of heads": attention.n_heads,
+        "what its heads gather": attention.o.inputs[0].shape[-1],
+        "what gives its values": attention.v.outputs[0].shape[-1],
+        "layout": attention.layout,
+        "softcap": pattern.softcap,
+        "slopes": pattern.slopes and tuple(round(slope, 4) for slope in pattern.slopes),
+    }
