@@ -41,7 +41,7 @@ def watch() -> None:
     wrap("atlas.frames", "fetch", lambda _answer, _con, sql, *_, **__: note("question", *questions_in(sql)))
     wrap("atlas.typed.execution", "run_select", lambda _answer, _con, sql, *_, **__: note("question", *questions_in(sql)))
     wrap("atlas.export.formats", "render", lambda _bytes, _frame, format, _style: note("export", format))
-    wrap("atlas.export.rendering", "render_figure", lambda _bytes, _chart, format: note("export", format))
+    wrap("atlas.export.rendering", "convert_svg", lambda _bytes, _svg, format: note("export", format))
     wrap("atlas.papers.make", "make_item", lambda made, *_: note("item", *([] if made.frame is None else [made.item.name])))
     wrap("ingest.store.register", "finish_run", note_run)
     wrap("ingest.experiments.driver", "carry_out", lambda _ran, _world, spec, *_: note("kind", spec.kind))

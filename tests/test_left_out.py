@@ -35,11 +35,13 @@ def test_what_lacks_its_program_is_left_out_by_name_and_the_last_line_says_what_
     assert done.stdout.splitlines()[-1] == wanted
 
 
+@pytest.mark.thorough
 def test_on_debian_one_command_brings_all_of_them(tmp_path: Path) -> None:
     (tmp_path / "apt-get").symlink_to("/bin/true")
     assert suite(tmp_path).stdout.splitlines()[-1].endswith(": `sudo make packages` brings them.")
 
 
+@pytest.mark.thorough
 def test_latex_without_its_fonts_is_as_good_as_none(tmp_path: Path) -> None:
     for engine in ("pdflatex", "lualatex"):
         (tmp_path / engine).symlink_to("/bin/true")

@@ -27,9 +27,13 @@ def need_renderer() -> None:
 
 def render_figure(chart: "alt.Chart | alt.LayerChart | alt.FacetChart | alt.ConcatChart", format: str) -> bytes:
     """Render the chart in one of FIGURE_FORMATS. SVG and PNG are the same bytes every time; PDF holds the fonts it uses."""
+    return convert_svg(figure_svg(chart), format)
+
+
+def convert_svg(svg: str, format: str) -> bytes:
+    """Convert a chart's SVG to one of FIGURE_FORMATS: rendering takes longer than all conversions, so several formats share it."""
     import vl_convert as vlc
 
-    svg = figure_svg(chart)
     if format == "pdf":
         return vlc.svg_to_pdf(svg)
     return vlc.svg_to_png(svg, ppi=DPI) if format == "png" else svg.encode()

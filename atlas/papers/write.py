@@ -10,7 +10,7 @@ import polars as pl
 from atlas.api import Atlas
 from atlas.export.files import write_file
 from atlas.export.formats import save_bytes
-from atlas.export.rendering import FIGURE_FORMATS, render_figure
+from atlas.export.rendering import FIGURE_FORMATS, convert_svg, figure_svg
 from atlas.papers.captions import setting_of
 from atlas.papers.items import Item, Paper, RenderedItem
 from atlas.papers.make import TABLE_FORMATS, Choices, make_item, table_bytes
@@ -70,8 +70,8 @@ def write_tables(made: RenderedItem, out: Path) -> dict[str, Path]:
 def write_figures(made: RenderedItem, frame: pl.DataFrame, out: Path) -> dict[str, Path]:
     if made.item.chart is None:
         return {}
-    chart = made.item.chart(frame)
+    svg = figure_svg(made.item.chart(frame))
     files = {format: out / "figures" / f"{made.item.name}.{format}" for format in FIGURE_FORMATS}
     for format, path in files.items():
-        save_bytes(render_figure(chart, format), path, made.source)
+        save_bytes(convert_svg(svg, format), path, made.source)
     return files

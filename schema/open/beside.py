@@ -87,6 +87,7 @@ def attach_kept(con: duckdb.DuckDBPyConnection, kind: Companion) -> bool:
     with suppress(AtlasError, OSError, ValueError, RuntimeError, duckdb.Error):
         kept = cached_empty_companion(kind.name, creation_sql(kind))
         with private_hardlink(kept) as own:
+            hashed = hash_file(own)
             try:
                 is_first = attach(con, escape_quotes(own), kind.name, "READ_ONLY")
             except (duckdb.IOException, duckdb.SerializationException) as error:
@@ -94,7 +95,8 @@ def attach_kept(con: duckdb.DuckDBPyConnection, kind: Companion) -> bool:
                 if LOCKED not in str(error):
                     kept.unlink()
                 raise
-        if is_first and not is_blank(con, kind):
+            is_whole = not is_first or check_once(f"blank {kind.name}", own, hashed, lambda: is_blank(con, kind))
+        if not is_whole:
             con.execute(f"DETACH {kind.name}")
             kept.unlink()
             return False

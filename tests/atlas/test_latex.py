@@ -92,6 +92,7 @@ def test_every_token_is_on_the_page_as_it_is(page_text: Callable[..., str]) -> N
 WORDS = ["首都です", "می\u200cخواهم", "שלום", "नमस्ते", "สวัสดี", "α→β λ", "привет", "日本 Latin, --x", "🙂"]
 
 
+@pytest.mark.thorough
 def test_words_of_other_scripts_are_characters_where_the_engine_has_fonts_for_them(page_text: Callable[..., str]) -> None:
     """The same fragment under both engines, twice in one document."""
     words = {word: word.replace("\u200c", "") for word in WORDS} | {token: token for token in NASTY if token.isascii() and token.isprintable()}

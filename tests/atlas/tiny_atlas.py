@@ -16,6 +16,8 @@ from math import hypot, log, sqrt
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import duckdb
+
 from schema import SCHEMA_VERSION
 from schema.build import create_tables, install_derived
 from schema.open import store
@@ -892,6 +894,9 @@ def write_tiny_atlas(path: Path) -> Path:
 @cache
 def made(release: str) -> Path:
     path = Path(MADE.name) / f"{release}.duckdb"
+    # small blocks: 2 MB instead of 20 are copied and hashed by thousands of tests
+    with closing(duckdb.connect(str(path), config={"default_block_size": "16384", "storage_compatibility_version": store.STORAGE_VERSION})):
+        pass
     con = store.open_writer(path)
     con.execute("BEGIN")
     create_tables(con, 2)

@@ -77,7 +77,7 @@ def test_a_flipped_bit_in_a_column_that_no_rule_reads(atlas: Path) -> None:
 
 
 @pytest.mark.ci_cases(3)
-@pytest.mark.first_cases(1)
+@pytest.mark.first_cases(0)
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -58,7 +58,7 @@ def test_a_checkpoint_that_dies_loses_nothing(tiny: Tiny, expected: dict, interr
 
 
 @pytest.mark.ci_cases(3)
-@pytest.mark.first_cases(1)
+@pytest.mark.first_cases(0)
 @pytest.mark.parametrize("part", range(8))
 def test_a_log_cut_anywhere_is_a_log_of_fewer_shards(tiny: Tiny, expected: dict, interrupted: Callable[[str], Path], part: int) -> None:
     target = interrupted("log")

@@ -45,7 +45,7 @@ def one_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_pool, "threads_each", lambda n_workers: 1)
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.first_cases(0)
 @pytest.mark.parametrize("n", [2, 4])
 def test_several_workers_make_the_atlas_of_one(tiny: Tiny, expected: dict, tmp_path: Path, n: int) -> None:
     assert comparable(run(tiny.request(tmp_path / f"{n}.duckdb", workers=n, **CIRCUITS))) == expected

@@ -146,7 +146,7 @@ def test_two_that_compute_the_same_experiment_say_so(world: World, loaded: Loade
         assert a.experiment_summary()["status"].to_list() == ["finished"]
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.first_cases(0)
 @pytest.mark.parametrize(("failing", "said", "left"), [(0, "nothing is kept", []), (1, "the same command continues after them", ["running"])])
 def test_a_part_that_fails_says_what_is_kept(world: World, loaded: Loaded, failing: int, said: str, left: list[str]) -> None:
     """Nothing that never came to a part is left as if it ran."""

@@ -168,6 +168,7 @@ def test_a_template_that_is_broken_ends_in_one_line(template: str | None, messag
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.thorough
 def test_a_template_makes_the_same_of_a_chat_on_every_day() -> None:
     """What depends on the clock or on chance would be another text in each pass over the corpus."""
     tokenizer = with_template("{{ strftime_now('%d %B %Y %H:%M:%S.%f') }} {{ range(99999) | random }} {{ lipsum() }}")
@@ -177,6 +178,7 @@ def test_a_template_makes_the_same_of_a_chat_on_every_day() -> None:
     assert "note: the template asks for the date and always gets 26 July 2024, so that a chat is rendered alike on every day" in counts.notes()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "template",
     ["{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", pytest.param("{{ 9 ** (9 ** 9) }}", marks=pytest.mark.thorough)],
@@ -224,6 +226,7 @@ def test_a_corpus_of_chats_becomes_an_atlas_whose_triggers_are_asked_by_role(tmp
     assert sum(sum(of_neuron.values()) for of_neuron in expected) > 0
 
 
+@pytest.mark.thorough
 def test_a_live_prompt_is_rendered_up_to_the_answer(tmp_path: Path) -> None:
     tiny = make(tmp_path, "llama")
     model = load(tiny.folder, "<s>{{ messages | map(attribute='content') | join('<s>') }}{% if add_generation_prompt %}<s>{% endif %}")

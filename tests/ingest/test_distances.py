@@ -109,6 +109,7 @@ def runs(target: Path, kind: str) -> dict[int, dict]:
     return {run_id: json.loads(of) for run_id, of in found}
 
 
+@pytest.mark.thorough
 def test_a_run_records_its_distances_and_keeps_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, target = saved(tmp_path / "llama", "llama"), tmp_path / "a.duckdb"
     for name, text in (("a", TEXT), ("b", TEXT[::-1])):

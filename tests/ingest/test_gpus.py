@@ -173,6 +173,7 @@ def test_processors_compute_in_float32_and_gpus_in_what_the_checkpoint_has(
     assert models.choose_dtype(Source("m", "m", config, gguf_file=gguf_file, is_kept=is_kept), device).name == chosen
 
 
+@pytest.mark.thorough
 def test_a_number_format_that_was_chosen_is_said_and_that_of_an_atlas_stays(tmp_path: Path) -> None:
     tiny_hf("llama").to(torch.bfloat16).save_pretrained(tmp_path / "half")
     tiny_tokenizer().save_pretrained(tmp_path / "half")

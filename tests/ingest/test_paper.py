@@ -99,7 +99,7 @@ TRACED = ["no FFN updates in control_token: no position is traced; ingest again 
 
 
 @pytest.mark.ci_cases(2)
-@pytest.mark.first_cases(1)
+@pytest.mark.first_cases(0)
 @pytest.mark.parametrize(
     ("changes", "missing", "empty"),
     [
@@ -191,6 +191,7 @@ def test_an_unfinished_run_with_other_settings_is_refused_by_name(tmp_path, gpt2
         ingest(target, gpt2, corpus, paper=True, paper_keys=9)
 
 
+@pytest.mark.thorough
 def test_sentences_are_traced_once_each_and_not_at_bos(tmp_path, corpus):
     target = tmp_path / "a.duckdb"
     ingest(target, saved(tmp_path / "model", seed=0), corpus, cut="sentences", bos="always", trace=1000, triggers=0)
@@ -207,6 +208,7 @@ def test_without_a_corpus_it_is_a_misuse(tmp_path):
         command.main([str(tmp_path / "a.duckdb"), "--model", "gpt2", "--paper"], standalone_mode=False)
 
 
+@pytest.mark.thorough
 def test_a_dry_run_foretells_the_paper_run(tmp_path, gpt2, corpus, capsys):
     target = tmp_path / "a.duckdb"
     arguments = ["--model", str(gpt2), "--corpus", str(corpus / "*.txt"), "--context", "16", "--triggers", "5", "--trace", "12", "--paper", "--paper-keys", "4"]

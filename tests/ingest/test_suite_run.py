@@ -240,7 +240,7 @@ def contents(path: Path) -> dict[str, list[tuple]]:
 
 
 @pytest.mark.ci_cases(2)
-@pytest.mark.first_cases(1)
+@pytest.mark.first_cases(0)
 def test_a_run_that_was_killed_between_paradigms_goes_on(made: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     contrasted, done = suite_rows.contrast_pairs, []
 

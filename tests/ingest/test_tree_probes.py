@@ -247,7 +247,7 @@ def short_texts(folder: Path) -> str:
     random = np.random.default_rng(5)
     words = {"S": ["dog", "old man", "state", "law of the land"], "V": ["saw", "made", "soon gave up"], "O": ["peace", "a treaty", "the new house"]}
     for i in range(9):
-        told = [" ".join(str(random.choice(words[kind])) for kind in "SVO") for _ in range(25)]
+        told = [" ".join(str(random.choice(words[kind])) for kind in "SVO") for _ in range(12)]
         (folder / f"{i}.txt").write_text(" ".join(f"The {each}." for each in told))
     return str(folder / "?.txt")
 

@@ -77,6 +77,7 @@ def test_a_file_without_text_is_written_again(kept: Path, tiny_path: Path) -> No
     assert {file: file.read_text() for file in kept.iterdir()} == written
 
 
+@pytest.mark.thorough
 def test_a_user_without_a_home_keeps_nothing_and_is_answered(kept: Path, tiny_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.delenv("HOME")

@@ -65,7 +65,7 @@ SAID = {
 """Topic → what its sentences say of the tiny atlas; of its first corpus where a question is of one text."""
 
 
-@pytest.mark.first_cases(6)
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize("name", TOPICS)
 def test_every_topic_answers_its_questions_in_sentences(visit: Visit, whole: Path, name: str) -> None:
     app = visit(whole, "evidence", show=name)

@@ -74,7 +74,7 @@ PARTLY = {
 """Passes → room → what it says."""
 
 
-@pytest.mark.first_cases(5)
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(("kept", "room"), [(kept, room) for kept, said in PARTLY.items() for room in said])
 def test_a_room_of_an_atlas_with_some_passes_says_what_brings_the_others(visit: Visit, tiny: Path, kept: tuple[str, ...], room: str) -> None:
     app = entered(visit, with_passes(tiny, *kept), room)
@@ -87,7 +87,7 @@ def former(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpacked(tmp_path_factory.mktemp("former"))
 
 
-@pytest.mark.first_cases(3)
+@pytest.mark.first_cases(1)
 @every_room
 def test_a_room_of_an_atlas_of_an_earlier_release_opens(visit: Visit, former: Path, room: str) -> None:
     app = entered(visit, former, room)
@@ -98,7 +98,7 @@ def test_a_room_of_an_atlas_of_an_earlier_release_opens(visit: Visit, former: Pa
         assert "--head-statistics" in text_of(app)
 
 
-@pytest.mark.first_cases(3)
+@pytest.mark.first_cases(1)
 @every_room
 def test_a_room_of_an_atlas_of_hostile_text_shows_it_as_text(visit: Visit, nasty: Path, room: str) -> None:
     con = store.open_writer(nasty)
@@ -111,7 +111,7 @@ def test_a_room_of_an_atlas_of_hostile_text_shows_it_as_text(visit: Visit, nasty
     assert not [html for html in map(str, (part.proto.body for part in app.get("html"))) if "<script>alert" in html]
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.first_cases(0)
 @every_room
 def test_a_room_that_is_open_while_the_atlas_grows_stays_as_it_is_until_the_newer_is_asked_for(visit: Visit, tiny: Path, room: str) -> None:
     app = entered(visit, tiny, room)

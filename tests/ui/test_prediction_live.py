@@ -73,6 +73,7 @@ def test_switches_of_a_prompt_that_was_run_are_links_that_run(visit: Visit, worl
     assert not app.exception
 
 
+@pytest.mark.thorough
 def test_figures_of_two_prompts_are_two_and_each_says_of_which_it_is(visit: Visit, world: World) -> None:
     app = press(visit(world.atlas, "prediction", prompt=PROMPT), "Run")
     app.button(key="arm0-who-to-figure").click().run(timeout=120)

@@ -89,6 +89,7 @@ def propose_for(path: Path, per_layer: int) -> int:
         return propose(a.con, path, per_layer, 0, 0)
 
 
+@pytest.mark.thorough
 def test_proposals_are_kept_as_proposed_in_the_place_of_earlier_ones(path: Path) -> None:
     assert propose_for(path, 1) == 3
     assert propose_for(path, 4) == 12
