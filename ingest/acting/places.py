@@ -29,9 +29,12 @@ def acting_place(model: Model, site: Site) -> Place:
     name, layer = site
     if layer is None:
         return Place(model.architecture.stream.token_embedding, True)
-    attention, ffn = model.attention(layer), model.ffn(layer)
-    inputs = {"resid_pre": "", "head": attention.o, "coefficient": ffn.down, "attention": attention.module}
-    outputs = {"attn_out": attention.write, "resid_mid": attention.write, "pre_activation": ffn.up, "ffn_out": ffn.write, "resid_post": ""}
+    if name in ("head", "attention"):
+        attention = model.attention(layer)
+        return Place(f"{model.layer_path(layer)}.{attention.o if name == 'head' else attention.module}", False)
+    mixer, ffn = model.mixer(layer), model.ffn(layer)
+    inputs = {"resid_pre": "", "coefficient": ffn.down}
+    outputs = {"attn_out": mixer.write, "resid_mid": mixer.write, "pre_activation": ffn.up, "ffn_out": ffn.write, "resid_post": ""}
     module = inputs[name] if name in inputs else outputs[name]
     return Place(f"{model.layer_path(layer)}.{module}".rstrip("."), name in outputs)
 

@@ -11,6 +11,7 @@ from ingest.acting.acting import apply_arms
 from ingest.acting.edits import AssignedArm
 from ingest.acting.places import state
 from ingest.model.checks import probe_tokens
+from ingest.model.facts import Attention
 from ingest.model.hooks import Hook, output_state, register_hooks
 from ingest.model.models import Model
 from schema.interventions.intervention import Intervention
@@ -63,12 +64,14 @@ class LayerBatch:
         inputs: list[tuple[str, Hook]] = []
         outputs: list[tuple[str, Hook]] = [(paths[-1], output_hook("last", n - 1))]
         for layer, path in enumerate(paths):
-            attention, ffn = model.attention(layer), model.ffn(layer)
-            inputs += [(f"{path}.{ffn.down}", input_hook("coefficient", layer)), (f"{path}.{attention.o}", input_hook("gathered", layer))]
-            if attention.after_norm is None:
-                outputs.append((f"{path}.{attention.write}", output_hook("written", layer)))
+            mixer, ffn = model.mixer(layer), model.ffn(layer)
+            inputs.append((f"{path}.{ffn.down}", input_hook("coefficient", layer)))
+            if isinstance(mixer, Attention):
+                inputs.append((f"{path}.{mixer.o}", input_hook("gathered", layer)))
+            if mixer.after_norm is None:
+                outputs.append((f"{path}.{mixer.write}", output_hook("written", layer)))
             else:
-                inputs.append((f"{path}.{attention.after_norm}", input_hook("written", layer)))
+                inputs.append((f"{path}.{mixer.after_norm}", input_hook("written", layer)))
             if ffn.after_norm is None:
                 outputs.append((path, output_hook("moved", layer)))
             else:

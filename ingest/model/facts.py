@@ -92,12 +92,22 @@ class Rotary:
     """Layer type by which the module chooses one of its bases; None if it has only one."""
 
 
-@dataclass(frozen=True)
-class Attention:
-    """One layer's attention: out = Σ over heads of W_O·(pattern·(W_V·x + b_V)) + b_O, x the normed state."""
+@dataclass(frozen=True, kw_only=True)
+class Mixer:
+    """What one layer adds to the stream beside its FFN: attention, or another mixer of positions."""
 
     write: str
     """Module whose output, times the residual multiplier, is added to the stream (after a norm, if one follows)."""
+    after_norm: str | None = None
+    """RMS norm between the mixer's last projection and the residual add."""
+    unread: str = ""
+    """Reason why the heads of the model cannot be read, for a mixer that is no `Attention`: heads are those of all layers, or of none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention(Mixer):
+    """One layer's attention: out = Σ over heads of W_O·(pattern·(W_V·x + b_V)) + b_O, x the normed state."""
+
     norm: str | None
     """Norm between resid_pre and q, k and v; None if there is none."""
     q: str
@@ -108,8 +118,6 @@ class Attention:
     layout: Literal["apart", "blocks", "heads", "groups"] = "apart"
     """Order of the rows of q, k and v. apart: three projections. blocks: fused, all of q, then all of k, then all of v. heads: fused, q, k and v by head.
     groups: fused, the q of all heads that share a k and a v, then these two."""
-    after_norm: str | None = None
-    """RMS norm between `o` and the residual add."""
     n_heads: ConfigFact[int] = HEADS
     q_norm: ConfigFact[str | None] = NONE
     k_norm: ConfigFact[str | None] = NONE
@@ -169,7 +177,7 @@ class Ffn:
 class LayerFacts:
     """Facts of one layer."""
 
-    attention: Attention
+    attention: Mixer
     ffn: Ffn
 
 
@@ -178,7 +186,7 @@ class Architecture:
     """All facts of one model family: the modules from which the atlas records, and how they compute."""
 
     stream: Stream
-    attention: Attention
+    attention: Mixer
     ffn: Ffn
     layers: Sequence[LayerFacts] = ()
     """Facts of each layer, where they differ; empty where `attention` and `ffn` hold of all layers."""

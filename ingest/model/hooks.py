@@ -12,7 +12,7 @@ from typing import Any, Literal
 from torch import Tensor, nn
 
 from ingest.model.eager import use_eager_attention, weights_of
-from ingest.model.facts import Attention, Ffn
+from ingest.model.facts import Attention, Ffn, Mixer
 from ingest.model.models import Model
 from ingest.model.modules import find
 from schema.errors import AtlasError
@@ -110,22 +110,24 @@ def output_state(output: Any) -> Tensor:
 
 def input_modules(model: Model, layer: int) -> dict[str, str]:
     """Map the name of each tensor that a hook takes from a module's input to that module (its path from a layer, '' for the block)."""
-    attention, ffn = model.attention(layer), model.ffn(layer)
-    modules = {"resid_pre": "", CONTEXT: "", "coefficient": ffn.down, KEY: ffn.up, "gathered": attention.o}
+    mixer, ffn = model.mixer(layer), model.ffn(layer)
+    modules = {"resid_pre": "", CONTEXT: "", "coefficient": ffn.down, KEY: ffn.up}
+    if isinstance(mixer, Attention):
+        modules["gathered"] = mixer.o
     if not model.is_parallel:
         modules["resid_mid"] = ffn.read
     if ffn.after_norm is not None:
         modules["ffn_raw"] = ffn.after_norm
-    if attention.after_norm is not None:
-        modules["attn_raw"] = attention.after_norm
+    if mixer.after_norm is not None:
+        modules["attn_raw"] = mixer.after_norm
     return modules
 
 
 def output_modules(model: Model, layer: int) -> dict[str, str]:
     """Map the name of each tensor that a hook takes from a module's output to that module (its path from a layer, '' for the block)."""
-    attention = model.attention(layer)
-    projections: dict[str, str] = {part: getattr(attention, part) for part in PROJECTED}
-    return {"attn_out": attention.write, "ffn_out": model.ffn(layer).write, "resid_post": "", **projections}
+    mixer = model.mixer(layer)
+    projections: dict[str, str] = {part: getattr(mixer, part) for part in PROJECTED if isinstance(mixer, Attention)}
+    return {"attn_out": mixer.write, "ffn_out": model.ffn(layer).write, "resid_post": "", **projections}
 
 
 def pattern_modules(model: Model, layer: int) -> dict[str, str]:
@@ -134,13 +136,13 @@ def pattern_modules(model: Model, layer: int) -> dict[str, str]:
 
 def required_sources(model: Model, sites: frozenset[str]) -> frozenset[str]:
     """List the hooked tensors from which the entries of a record with these names are computed."""
-    made = {"ffn_scale": {scale_source(model.ffn(0))}, "attn_scale": {scale_source(model.attention(0))}}
+    made = {"ffn_scale": {scale_source(model.ffn(0))}, "attn_scale": {scale_source(model.mixer(0))}}
     if model.is_parallel:
         made["resid_mid"] = {"resid_pre", "attn_out"}
     return frozenset(word for site in sites for word in made.get(site, {site}))
 
 
-def scale_source(part: Attention | Ffn) -> str:
+def scale_source(part: Mixer | Ffn) -> str:
     """Name the hooked tensor that gives the scale of the norm after a part: the norm's input or, if no norm follows, any tensor at the same positions."""
     if isinstance(part, Ffn):
         return "coefficient" if part.after_norm is None else "ffn_raw"
@@ -149,7 +151,7 @@ def scale_source(part: Attention | Ffn) -> str:
 
 def layer_record(model: Model, layer: int, seen: Mapping[str, Tensor], sites: frozenset[str]) -> LayerRecord:
     """Build a layer's record from its hooked tensors."""
-    multiplier, attention, ffn = model.residual_multiplier, model.attention(layer), model.ffn(layer)
+    multiplier, mixer, ffn = model.residual_multiplier, model.mixer(layer), model.ffn(layer)
 
     def scaled_update(site: str) -> Tensor:
         return seen[site] * multiplier if multiplier != 1.0 else seen[site]
@@ -159,7 +161,7 @@ def layer_record(model: Model, layer: int, seen: Mapping[str, Tensor], sites: fr
         "ffn_out": lambda: scaled_update("ffn_out"),
         "resid_mid": lambda: seen["resid_pre"] + scaled_update("attn_out") if model.is_parallel else seen["resid_mid"],
         "ffn_scale": lambda: model.after_scale(seen[scale_source(ffn)], ffn.after_norm),
-        "attn_scale": lambda: model.after_scale(seen[scale_source(attention)], attention.after_norm),
+        "attn_scale": lambda: model.after_scale(seen[scale_source(mixer)], mixer.after_norm),
     }
     return LayerRecord(**{site: made[site]() if site in made else seen[site] for site in sites})
 

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from ingest.model.architectures import TRIED, architecture_of
 from ingest.model.device import MemoryBudget
-from ingest.model.facts import Architecture, Attention, Ffn
+from ingest.model.facts import Architecture, Attention, Ffn, Mixer
 from ingest.model.fitting import require_fit
 from ingest.model.gguf import keep_converted_model, kept_sha256, parse_once
 from ingest.model.gpus import AUTO, Choice, choose_device
@@ -66,8 +66,20 @@ class Model:
     def d_ffn(self) -> int:
         return self.values(0).shape[0]
 
+    @property
+    def unread(self) -> str:
+        """Reason why the heads of the model cannot be read; '' if they can."""
+        return self.mixer(0).unread
+
     def attention(self, layer: int) -> Attention:
-        """Find the facts of a layer's attention."""
+        """Find the facts of a layer's attention. Raises AtlasError for a model whose heads cannot be read."""
+        found = self.mixer(layer)
+        if not isinstance(found, Attention):
+            raise AtlasError(f"model {self.name} ({self.model_type}): its heads cannot be read: {self.unread}")
+        return found
+
+    def mixer(self, layer: int) -> Mixer:
+        """Find the facts of what a layer adds to the stream beside its FFN."""
         return self.architecture.layers[layer].attention if self.architecture.layers else self.architecture.attention
 
     def ffn(self, layer: int) -> Ffn:
@@ -76,18 +88,21 @@ class Model:
 
     @property
     def n_heads(self) -> int:
-        return self.attention(0).n_heads(self.hf.config)
+        """Count the heads of a layer; 0 if the model's heads cannot be read."""
+        return 0 if self.unread else self.attention(0).n_heads(self.hf.config)
 
     @cached_property
     def n_kv_heads(self) -> int:
         """Count the attention heads with keys and values of their own; fewer than n_heads in grouped-query attention."""
+        if self.unread:
+            return 0
         attention = self.attention(0)
         n_rows = self.rows(0, attention.v).shape[0] // self.d_head
         return n_rows if attention.layout == "apart" else (n_rows - self.n_heads) // 2
 
     @cached_property
     def d_head(self) -> int:
-        return self.rows(0, self.attention(0).o).shape[1] // self.n_heads
+        return 0 if self.unread else self.rows(0, self.attention(0).o).shape[1] // self.n_heads
 
     @property
     def d_vocab(self) -> int:
@@ -123,7 +138,7 @@ class Model:
     @property
     def is_rotary(self) -> bool:
         """Whether some layer turns q and k with their positions (RoPE)."""
-        return any(self.attention(layer).rotary is not None for layer in range(self.n_layers))
+        return not self.unread and any(self.attention(layer).rotary is not None for layer in range(self.n_layers))
 
     @property
     def is_tied(self) -> bool:
@@ -333,13 +348,13 @@ def wrap(hf: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: str, rev
     objection = architecture.objection(hf.config)
     if objection is not None:
         raise AtlasError(f"model {name}: this {hf.config.model_type} cannot be recorded: {objection}")
-    if architecture.attention.softcap(hf.config) is not None:
+    if isinstance(architecture.attention, Attention) and architecture.attention.softcap(hf.config) is not None:
         # whatever transformers takes by itself: no other code of every version has the soft-cap
         hf.set_attn_implementation("eager")
     sha256 = hash_weights(hf)
     model = Model(hf, tokenizer, name, revision or sha256[:12], architecture, hf.dtype, hf.get_output_embeddings().weight.device, sha256)
     require_blocks(model)
-    if model.n_heads < 1 or model.d_head < 1 or model.n_kv_heads < 1 or model.n_heads % model.n_kv_heads:
+    if not model.unread and (model.n_heads < 1 or model.d_head < 1 or model.n_kv_heads < 1 or model.n_heads % model.n_kv_heads):
         raise AtlasError(f"model {name}: its configuration says {model.n_heads} attention heads, into which its weights cannot be divided")
     return model
 

@@ -7,29 +7,35 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ingest.model.recognition.attention import Attention, find_attention
-from ingest.model.recognition.block import Block, Reading, find_affine, find_ffn, find_reads, find_updates, sum_of
+from ingest.model.recognition.block import Block, Reading, Update, find_affine, find_ffn, find_reads, find_updates, sum_of
 from ingest.model.recognition.stream import Chain, Traced
 from ingest.model.recognition.trace import Call, Refused
 
 
 class Layer(NamedTuple):
-    """What was found of one block: its FFN, the state that its keys read and the norm in between, its attention, and the factor on what it adds."""
+    """What was found of one block: its FFN, the state that its keys read and the norm in between, the other part that it adds, and the factor on both.
+
+    attention: None, and `unread` the reason, where the other part does not follow from heads.
+    """
 
     block: Block
     reading: Reading
     state: str
     norm: Call | None
-    attention: Attention
+    mixer: Update
+    attention: Attention | None
+    unread: str
     factor: float
 
     @property
     def calls(self) -> list[Call]:
         """Calls whose modules have a part in the facts."""
-        reading, attention, pattern = self.reading, self.attention, self.attention.pattern
-        of_ffn = (reading.update.calls[0], self.norm, reading.up, reading.gate, reading.down, reading.after_norm)
-        of_values = (attention.update.calls[0], attention.o, attention.after_norm, attention.norm, attention.v)
-        of_pattern = (pattern.q, pattern.k, pattern.q_norm, pattern.k_norm)
-        return [call for call in (*of_ffn, *of_values, *of_pattern) if call is not None]
+        reading, attention = self.reading, self.attention
+        found = [reading.update.calls[0], self.norm, reading.up, reading.gate, reading.down, reading.after_norm, self.mixer.calls[0]]
+        if attention is not None:
+            pattern = attention.pattern
+            found += [attention.o, attention.after_norm, attention.norm, attention.v, pattern.q, pattern.k, pattern.q_norm, pattern.k_norm]
+        return [call for call in found if call is not None]
 
     def path(self, call: Call | None) -> str | None:
         return None if call is None else self.block.relative(call.path)
@@ -50,9 +56,8 @@ def find_layers(traced: Traced, chain: Chain) -> list[Layer]:
             raise Refused(f"layer {i}: {error}") from error
         kinds.setdefault(kind_of(layers[-1]), layers[-1])
         first, last = structure(layers[0]), structure(layers[-1])
-        if first != last:
-            differ = [f"{name} is {b} and not {a}" for (name, a), (_, b) in zip(first.items(), last.items(), strict=True) if a != b]
-            raise Refused(f"layer {i} is unlike the first: {', '.join(differ)}")
+        if differ := [f"{name} is {last[name]} and not {first[name]}" for name in first.keys() & last.keys() if first[name] != last[name]]:
+            raise Refused(f"layer {i} is unlike the first: {', '.join(sorted(differ))}")
     return layers
 
 
@@ -66,13 +71,15 @@ def find_idle_parts(block: Block) -> list[str]:
 def find_again(block: Block, first: Layer) -> Layer | None:
     """Find a block's facts among the modules that have a part in the first block's; None if they are not these."""
     used = {first.path(call) for call in first.calls}
-    try:
+    if first.attention is not None:
         # the module that gives the weights of attention has a part too
-        around = first.block.relative(first.attention.o.path.rpartition(".")[0])
-        inside = [call for call in block.inside if block.relative(call.path) in {*used, around}]
-        return find_layer(replace(block, inside=inside, turn=first.attention.pattern.angles))
+        used.add(first.block.relative(first.attention.o.path.rpartition(".")[0]))
+    inside = [call for call in block.inside if block.relative(call.path) in used]
+    try:
+        layer = find_layer(replace(block, inside=inside, turn=first.attention and first.attention.pattern.angles))
     except Refused:
         return None
+    return layer if (layer.attention is None) == (first.attention is None) else None
 
 
 def find_layer(block: Block) -> Layer:
@@ -88,29 +95,39 @@ def find_layer(block: Block) -> Layer:
     reads = find_reads(block, reading.x, {"resid_pre": block.pre, "resid_mid": sum_of(block.pre, others)})
     if len(reads) != 1:
         raise Refused(f"the keys of its FFN read {len(reads)} of resid_pre and resid_mid, themselves or through a norm")
-    return Layer(block, reading, *reads[0], find_attention(block, others[0], affine), factors.pop())
+    attention, unread = None, ""
+    try:
+        attention = find_attention(block, others[0], affine)
+    except Refused as error:
+        unread = str(error)
+    return Layer(block, reading, *reads[0], others[0], attention, unread, factors.pop())
 
 
 def kind_of(layer: Layer) -> tuple[object, ...]:
     """Name what may differ between layers: the paths of modules, and the rotation."""
-    turn = layer.attention.pattern.angles
-    return (*map(layer.path, layer.calls), turn and (turn.path, turn.words))
+    turn = layer.attention and layer.attention.pattern.angles
+    return (layer.attention is None, *map(layer.path, layer.calls), turn and (turn.path, turn.words))
 
 
 def structure(layer: Layer) -> dict[str, object]:
     """Name what must be the same in all layers, since the atlas knows it of the model."""
-    attention, pattern, reading = layer.attention, layer.attention.pattern, layer.reading
-    return {
+    reading = layer.reading
+    of_ffn: dict[str, object] = {
         "the state that its keys read": layer.state,
         "norm before its keys": layer.norm is not None,
-        "norm before its heads": attention.norm is not None,
         "activation": reading.activation,
         "number of neurons": reading.down.inputs[0].shape[-1],
         "gate": reading.gate is not None,
         "order of gate and up": reading.layout,
         "norm after the FFN": reading.after_norm is not None,
-        "norm after attention": attention.after_norm is not None,
         "factor": layer.factor,
+    }
+    if layer.attention is None:
+        return of_ffn
+    attention, pattern = layer.attention, layer.attention.pattern
+    return of_ffn | {
+        "norm before its heads": attention.norm is not None,
+        "norm after attention": attention.after_norm is not None,
         "number of heads": attention.n_heads,
         "what its heads gather": attention.o.inputs[0].shape[-1],
         "what gives its values": attention.v.outputs[0].shape[-1],

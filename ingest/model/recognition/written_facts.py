@@ -5,14 +5,15 @@ from itertools import takewhile
 
 import torch
 from torch import Tensor, nn
-from transformers import PretrainedConfig
+from transformers import PreTrainedModel
 from transformers.activations import ACT2FN
 from transformers.pytorch_utils import Conv1D
 
 from ingest.model.agreement import is_same
-from ingest.model.facts import Architecture, Attention, Ffn, LayerFacts, Rotary, Stream, constant_fact, every_layer
+from ingest.model.facts import Architecture, Attention, Ffn, LayerFacts, Mixer, Rotary, Stream, constant_fact, every_layer
 from ingest.model.modules import tensor_of
 from ingest.model.norms import Norm, read_norm
+from ingest.model.recognition.attention import Pattern
 from ingest.model.recognition.block import Block, activations, weight_of
 from ingest.model.recognition.layers import Layer
 from ingest.model.recognition.stream import Chain, Entrance, Head, Traced
@@ -23,7 +24,12 @@ def write_architecture(traced: Traced, chain: Chain, head: Head, entrance: Entra
     """Write all facts of a model. Raises Refused for what the facts of an architecture cannot say."""
     backbone = shared_parent(chain.path, entrance.tokens, head.final_norm)
     stream = stream_facts(traced, chain, head, entrance, found[0], backbone)
-    layers = [LayerFacts(attention_facts(i, layer, backbone), ffn_facts(layer)) for i, layer in enumerate(found)]
+    unread = next((f"layer {i}: {layer.unread}" for i, layer in enumerate(found) if layer.attention is None), "")
+    mixers: list[Mixer] = [
+        Mixer(write=layer.block.relative(layer.mixer.calls[0].path), unread=unread) if unread else attention_facts(i, layer, backbone)
+        for i, layer in enumerate(found)
+    ]
+    layers = [LayerFacts(mixer, ffn_facts(layer)) for mixer, layer in zip(mixers, found, strict=True)]
     norms = norm_formulas(traced, found, head, entrance)
     return Architecture(stream, layers[0].attention, layers[0].ffn, layers, is_conv1d=is_conv1d(found), norms=norms, is_recognised=True)
 
@@ -91,9 +97,11 @@ def reader_of(block: Block, up: Call, x: Tensor) -> str:
 
 
 def attention_facts(i: int, layer: Layer, backbone: str) -> Attention:
-    found, relative, pattern = layer.attention, layer.block.relative, layer.attention.pattern
+    found, relative = layer.attention, layer.block.relative
+    assert found is not None
+    pattern = found.pattern
     d_head = found.o.inputs[0].shape[-1] // found.n_heads
-    window = found.window or said_window(layer.block.traced.hf.config.get_text_config(), i, layer)
+    window = found.window or said_window(layer.block.traced.hf, i, found.o.path.rpartition(".")[0])
     return Attention(
         write=relative(found.update.calls[0].path),
         norm=layer.path(found.norm),
@@ -110,43 +118,44 @@ def attention_facts(i: int, layer: Layer, backbone: str) -> Attention:
         scale=every_layer(constant_fact(pattern.scale)),
         softcap=constant_fact(pattern.softcap),
         window=every_layer(constant_fact(window)),
-        rotary=rotary_facts(layer, backbone),
+        rotary=rotary_facts(pattern, backbone),
         is_alibi=pattern.slopes is not None,
         slopes=constant_fact(pattern.slopes),
     )
 
 
-def rotary_facts(layer: Layer, backbone: str) -> Rotary | None:
-    turn = layer.attention.pattern.angles
+def rotary_facts(pattern: Pattern, backbone: str) -> Rotary | None:
+    turn = pattern.angles
     if turn is None:
         return None
     if not turn.path.startswith(f"{backbone}."):
         raise Refused(f"its rotation, {turn.path}, lies outside {backbone}")
     kind = every_layer(constant_fact(turn.words[-1] if turn.words else None))
-    return Rotary(turn.path.removeprefix(f"{backbone}."), turn.spread, is_adjacent=layer.attention.pattern.is_adjacent, layer_type=kind)
+    return Rotary(turn.path.removeprefix(f"{backbone}."), turn.spread, is_adjacent=pattern.is_adjacent, layer_type=kind)
 
 
-def said_window(config: PretrainedConfig, i: int, layer: Layer) -> int | None:
+def said_window(hf: PreTrainedModel, i: int, attention: str) -> int | None:
     """Read the window of a layer from its attention, or else from the configuration: one that is longer than the traced text shows in no number."""
+    config = hf.config.get_text_config()
     kinds, said = getattr(config, "layer_types", None), getattr(config, "sliding_window", None)
     if isinstance(kinds, list) and i < len(kinds) and kinds[i] != "sliding_attention":
         return None
-    module = layer.block.traced.hf.get_submodule(layer.attention.o.path.rpartition(".")[0])
-    found = getattr(module, "sliding_window", said if getattr(config, "use_sliding_window", True) else None)
+    found = getattr(hf.get_submodule(attention), "sliding_window", said if getattr(config, "use_sliding_window", True) else None)
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 def norm_formulas(traced: Traced, layers: Sequence[Layer], head: Head, entrance: Entrance) -> dict[type[nn.Module], Norm]:
     """Map the classes of the norms that ran to their formulas. Raises Refused if two norms of one class have different ones."""
     found: dict[type[nn.Module], Norm] = {}
-    facts = [call for layer in layers for call in (layer.norm, layer.reading.after_norm, layer.attention.norm, layer.attention.after_norm) if call is not None]
+    heads = [layer.attention for layer in layers if layer.attention is not None]
+    facts = [call for layer in layers for call in (layer.norm, layer.reading.after_norm)] + [call for each in heads for call in (each.norm, each.after_norm)]
     facts += [call for path in (head.final_norm, entrance.norm) if path is not None for call in traced.trace.by_path[path]]
-    for call in facts:
+    for call in filter(None, facts):
         norm = traced.norm_of(call)
         if norm is not None and found.setdefault(type(call.module), norm) != norm:
             raise Refused(f"{call.path} is a {type(call.module).__name__} unlike the others: {norm} and {found[type(call.module)]}")
-    for layer in layers:
-        for own in (layer.attention.pattern.q_norm, layer.attention.pattern.k_norm):
+    for each in heads:
+        for own in (each.pattern.q_norm, each.pattern.k_norm):
             norm = None if own is None else read_norm(own.module, own.inputs[0])
             if own is not None and (norm is None or found.setdefault(type(own.module), norm) != norm):
                 raise Refused(f"{own.path} is no norm of q or k by one gain for all heads, of the formula of the others")
