@@ -272,6 +272,7 @@ def test_an_ingest_killed_between_the_model_and_its_vocabulary_goes_on(tiny: Tin
     assert sums(run(tiny.request(target))) == expected
 
 
+@pytest.mark.thorough
 def test_the_name_under_which_a_killed_ingest_was_opening_the_atlas_goes_with_the_next(tiny: Tiny, expected: dict, finished: Path, tmp_path: Path) -> None:
     target = finished
     kill_after(tiny, target, "schema.open.store", "_connect")

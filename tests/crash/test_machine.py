@@ -164,6 +164,7 @@ def no_run_ends_before_it_began(target: Path) -> None:
         assert con.execute("FROM shard JOIN run USING (run_id) WHERE committed_at > finished_at").fetchall() == []
 
 
+@pytest.mark.thorough
 def test_when_a_snapshot_is_due_is_not_asked_of_the_clock(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whose hours go by between two shards, forwards and then backwards: there is one publication, at the end."""
     hours = iter([*range(0, 1000, 100), *range(1000, -1000, -100)])

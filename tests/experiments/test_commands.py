@@ -19,7 +19,6 @@ def called(world: World, *arguments: str) -> int:
     return run(["experiment", *arguments, "--db", str(world.atlas)], is_debug=True)
 
 
-@pytest.mark.thorough
 def test_options_a_file_and_python_ask_for_the_same(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, two = world.prompts(2)
     model = ("--model", str(world.tiny.folder))

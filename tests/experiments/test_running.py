@@ -403,6 +403,7 @@ def test_a_baseline_of_several_tokens_is_refused(world: World, loaded: Loaded) -
         plan_experiment(loaded, spec_of(specs(world)["saliency"] | {"settings": {"baseline": "people of the world"}}))
 
 
+@pytest.mark.thorough
 def test_a_kind_of_another_distribution_is_listed_run_and_kept(world: World, loaded: Loaded, tmp_path: Path) -> None:
     with installed(tmp_path, {"activation_atlas.experiment_kinds": {"resalience": "tests.experiments.resalience:KIND"}}):
         kinds.cache_clear()
@@ -425,6 +426,7 @@ def test_every_kind_has_defaults_and_takes_its_own_example() -> None:
         assert kind.name == name and kind.example.startswith(f"atlas experiment {name} ")
 
 
+@pytest.mark.thorough
 def test_settings_that_somebody_sent_and_that_are_too_deep_are_said(world: World, loaded: Loaded) -> None:
     run_experiment(loaded, spec_of(specs(world)["saliency"]))
     with closing(duckdb.connect(EXPERIMENTS.path(world.atlas))) as con:

@@ -50,7 +50,7 @@ def words_of(path: Path, command: str) -> list[str]:
 
 
 @pytest.mark.ci_cases(3)
-@pytest.mark.first_cases(2)
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_a_completed_command_adds_its_pass_and_nothing_else(model: Path, texts: Path, tmp_path: Path, options: str) -> None:
     path = tmp_path / "an atlas.duckdb"

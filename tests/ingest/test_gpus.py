@@ -248,6 +248,7 @@ def test_what_is_not_installed_is_not_recorded(monkeypatch: pytest.MonkeyPatch) 
     assert "umap-learn" not in found and found["torch"] == version("torch")
 
 
+@pytest.mark.thorough
 def test_an_ingest_says_where_it_computes(folder: Path, tmp_path: Path) -> None:
     """By default, and of a dry run; not where it was told."""
     ran = {

@@ -179,6 +179,7 @@ def test_few_points_and_points_that_are_all_one_are_placed_too(n):
         assert xy.shape == (n, 2) and np.isfinite(xy).all()
 
 
+@pytest.mark.thorough
 def test_a_dry_run_foretells_the_map(tmp_path, gpt2, corpus, capsys):
     target = tmp_path / "a.duckdb"
     arguments = ["--model", str(gpt2), "--corpus", str(corpus / "*.txt"), "--context", "16", "--triggers", "5", "--trace", "12", "--map"]

@@ -283,6 +283,7 @@ def test_arms_that_the_model_has_not(opened: atlas.api.Atlas, short: str) -> Non
         opened.live().trace("x", [short])
 
 
+@pytest.mark.thorough
 def test_what_arms_add_up_to_is_bounded(opened: atlas.api.Atlas) -> None:
     """Each by itself is within its limit."""
     zeroed = {"site": "coefficient", "layer": 0, "units": "all", "op": "zero", "positions": "all"}
