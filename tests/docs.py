@@ -34,7 +34,7 @@ from schema.open.kinds import kinds
 from schema.release import view_files
 from schema.table_facts import facts
 from schema.tables import metadata
-from tests.ingest.recognised import RECOGNISED
+from tests.ingest.recognised import IN_MEMORY, RECOGNISED, WITHOUT_HEADS
 from tests.rooms import ROOT, cut_sentence, first_sentence, folders, rooms_used
 
 FOLDER = ROOT / "docs" / "reference"
@@ -162,9 +162,13 @@ def families_page() -> str:
         "`model_type` is what a model's `config.json` says; the class is that of transformers. Every model is checked on its own weights before\n"
         "anything is stored. [How to add a family](adding.md).",
         types_table(ARCHITECTURES),
-        "## Recognised without an entry\n\nTiny random models of these types are recognised, down to where their heads look, and hold every identity\n"
-        "(`tests/ingest/test_recognition.py`). [How](../models.md#models-without-an-entry), and which variants are not.",
-        types_table(RECOGNISED),
+        "## Recognised without an entry\n\nTiny random models of these types are recognised and hold every identity (`tests/ingest/test_recognition.py`).\n"
+        "[How](../models.md#models-without-an-entry), and which variants are not.\n\n### Down to where their heads look",
+        types_table(RECOGNISED.keys() - WITHOUT_HEADS - IN_MEMORY),
+        "### Their FFNs, their stream and their predictions\n\nPasses that read heads refuse them.",
+        types_table(WITHOUT_HEADS - IN_MEMORY),
+        "### In memory alone\n\nParts of these take memory that no weight shows: `ingest.model.models.wrap` reads them, and `atlas ingest` does not.",
+        types_table(IN_MEMORY),
     )
 
 

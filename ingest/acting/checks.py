@@ -107,8 +107,15 @@ def check_head(probe: LayerBatch) -> float:
 
 
 def check_cache(probe: LayerBatch, cells: list[Cell]) -> float:
-    changes = [cell.change("set", cell.far) for cell in cells]
-    error = relative_error(probe.last_in_two_pieces(changes), probe.record_pass(changes).last)
+    changes, model = [cell.change("set", cell.far) for cell in cells], probe.model
+    try:
+        in_pieces = probe.last_in_two_pieces(changes)
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise AtlasError(
+            f"model {model.name} ({model.model_type}) cannot be acted on: reading a sequence in two pieces fails in transformers ({why})"
+        ) from error
+    error = relative_error(in_pieces, probe.record_pass(changes).last)
     return require_small(probe.model, CACHE, {probe.model.n_layers - 1: error})
 
 

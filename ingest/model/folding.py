@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from ingest.model.facts import Attention
 from ingest.model.heads import for_each_head, layer_heads
 from ingest.model.models import Model
 from ingest.model.modules import ModuleMissing, bias_of, tensor_of
@@ -78,16 +79,17 @@ def write_gain(model: Model, layer: int) -> Tensor | float:
 
 def ffn_norm(model: Model, layer: int) -> nn.Module | None:
     """Find the norm between the stream and the FFN's keys; None if the FFN reads the stream itself."""
-    ffn, shared = model.ffn(layer), model.attention(layer).norm
+    ffn = model.ffn(layer)
     if f"{ffn.up}.".startswith(f"{ffn.read}."):
         return None
     try:
         return model.layer_module(layer, ffn.read)
     except ModuleMissing:
         # a family whose blocks have two norms where they run one after the other may have one for both where they run side by side
-        if not model.is_parallel or shared is None:
+        mixer = model.mixer(layer)
+        if not model.is_parallel or not isinstance(mixer, Attention) or mixer.norm is None:
             raise
-        return model.layer_module(layer, shared)
+        return model.layer_module(layer, mixer.norm)
 
 
 def folded_heads(model: Model, layer: int) -> FoldedHeads:

@@ -131,7 +131,8 @@ def output_modules(model: Model, layer: int) -> dict[str, str]:
 
 
 def pattern_modules(model: Model, layer: int) -> dict[str, str]:
-    return {PATTERN: model.attention(layer).module}
+    mixer = model.mixer(layer)
+    return {PATTERN: mixer.module} if isinstance(mixer, Attention) else {}
 
 
 def required_sources(model: Model, sites: frozenset[str]) -> frozenset[str]:
@@ -253,9 +254,11 @@ def register_hooks(model: Model, inputs: Sequence[tuple[str, Hook]], outputs: Se
 def listen(model: Model, listeners: Sequence[Listener]) -> Iterator[None]:
     """Hand the record of every layer of each forward pass within the context to every listener.
 
-    Raises AtlasError at the end of a pass in which a hook did not fire.
+    Raises AtlasError for tensors of heads of a model whose heads cannot be read, and at the end of a pass in which a hook did not fire.
     """
     forward = Forward(model, listeners)
+    if forward.wanted & {"gathered", PATTERN, *PROJECTED}:
+        model.attention(0)
 
     def path(layer: int, module: str) -> str:
         return f"{model.layer_path(layer)}.{module}" if module else model.layer_path(layer)

@@ -451,4 +451,7 @@ def read_model(found: Source, dtype: str, device: str, tell: Callable[[str], Non
     place = checked_device(device)
     # transformers wraps `to` in a function without its types
     hf: Any = load_hf(found, DTYPES[dtype], "auto" if place is None else None)
-    return wrap(hf if place is None else hf.to(place), tokenizer, found.name, found.commit)
+    model = wrap(hf if place is None else hf.to(place), tokenizer, found.name, found.commit)
+    if model.unread:
+        tell(f"its FFNs, its stream and its predictions can be recorded, its heads not: {model.unread}")
+    return model

@@ -16,6 +16,18 @@ LIKE_LLAMA = {
     "head_dim": 8,
     "tie_word_embeddings": False,
 }
+OF_A_TOWER = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "image_size": 8, "patch_size": 4}
+LATENT = {
+    "num_key_value_heads": 4,
+    "num_attention_heads": 4,
+    "q_lora_rank": 10,
+    "kv_lora_rank": 8,
+    "qk_nope_head_dim": 6,
+    "qk_rope_head_dim": 4,
+    "v_head_dim": 5,
+    "qk_head_dim": 10,
+    "head_dim": 4,
+}
 WHOLE = {name: size for name, size in LIKE_LLAMA.items() if name != "head_dim"}
 PAIRS = {**LIKE_LLAMA, "hidden_size": 20, "num_attention_heads": 4}
 RECOGNISED = {
@@ -36,6 +48,7 @@ RECOGNISED = {
     "gpt_bigcode": {"vocab_size": 300, "n_embd": 24, "n_layer": 2, "n_head": 6, "n_positions": 64, "n_inner": 44},
     "helium": {**WHOLE, "head_dim": 4, "attention_bias": True, "mlp_bias": True},
     "hyperclovax": {**LIKE_LLAMA, "logits_scaling": 4.0, "embedding_multiplier": 3.0, "attention_multiplier": 0.4, "residual_multiplier": 0.3},
+    "iquestcoder": LIKE_LLAMA,
     "jais2": {**LIKE_LLAMA, "attention_bias": True, "mlp_bias": True},
     "ministral": {**LIKE_LLAMA, "sliding_window": 4},
     "ministral3": {**LIKE_LLAMA, "sliding_window": 4},
@@ -48,8 +61,61 @@ RECOGNISED = {
     "stablelm": {**WHOLE, "partial_rotary_factor": 0.5, "use_qkv_bias": True, "use_parallel_residual": True},
     "starcoder2": {**WHOLE, "use_bias": True, "sliding_window": 4},
     "vaultgemma": {**LIKE_LLAMA, "query_pre_attn_scalar": 5, "sliding_window": 4, "final_logit_softcapping": 0.5, "attn_logit_softcapping": 5.0},
+    "gemma3": {
+        "text_config": {**LIKE_LLAMA, "sliding_window": 4, "query_pre_attn_scalar": 5, "layer_types": ["sliding_attention", "full_attention"]},
+        "vision_config": OF_A_TOWER,
+        "mm_tokens_per_image": 4,
+    },
+    "phi4_multimodal": {
+        **WHOLE,
+        "audio_config": {
+            "hidden_size": 8,
+            "intermediate_size": 8,
+            "num_blocks": 1,
+            "num_attention_heads": 1,
+            "ext_pw_out_channel": 8,
+            "nemo_conv_channels": 8,
+            "input_size": 8,
+        },
+        "vision_config": {**OF_A_TOWER, "num_hidden_layers": 2, "crop_size": 8},
+    },
+    "codegen": {"vocab_size": 300, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "n_inner": 44, "rotary_dim": 4},
+    "diffllama": {**LIKE_LLAMA, "num_attention_heads": 4, "head_dim": 6},
+    "gemma4_unified_text": LIKE_LLAMA,
+    "granite_swa": {**LIKE_LLAMA, "sliding_window": 4},
+    "hunyuan_v1_dense": LIKE_LLAMA,
+    "lfm2": {**WHOLE, "layer_types": ["conv", "full_attention"], "block_auto_adjust_ff_dim": False},
+    "minicpm3": {**WHOLE, **LATENT, "scale_depth": 1.4, "scale_emb": 12.0, "dim_model_base": 16},
+    "nanochat": WHOLE,
+    "youtu": {**WHOLE, **LATENT},
+    "bamba": {
+        **WHOLE,
+        "attn_layer_indices": [1],
+        "mamba_n_heads": 6,
+        "mamba_d_head": 8,
+        "mamba_n_groups": 1,
+        "mamba_d_state": 4,
+        "mamba_expand": 2,
+        "mamba_chunk_size": 8,
+    },
+    "lfm3": {**WHOLE, "layer_types": ["conv", "full_attention"], "block_auto_adjust_ff_dim": False},
+    "qwen3_5_text": {
+        **LIKE_LLAMA,
+        "layer_types": ["linear_attention", "full_attention"],
+        "linear_num_key_heads": 2,
+        "linear_num_value_heads": 4,
+        "linear_key_head_dim": 8,
+        "linear_value_head_dim": 8,
+    },
+    "recurrent_gemma": {**WHOLE, "lru_width": 24, "attention_window_size": 4, "block_types": ["recurrent", "attention"]},
 }
-"""Types that are recognised down to where their heads look, with the configuration of a tiny model; the first three in `make test`."""
+"""Types that are recognised, with the configuration of a tiny model; the first three in `make test`."""
+
+WITHOUT_HEADS = frozenset(list(RECOGNISED)[list(RECOGNISED).index("codegen") :])
+"""Those of which the FFN and the stream are recognised, and not where heads look."""
+
+IN_MEMORY = frozenset(["gemma3", "phi4_multimodal", *list(RECOGNISED)[list(RECOGNISED).index("bamba") :]])
+"""Those that are not read from files: parts of them take memory that no weight shows, by numbers of their configuration."""
 
 
 def build(model_type: str) -> PreTrainedModel:

@@ -85,9 +85,9 @@ def find_again(block: Block, first: Layer) -> Layer | None:
 def find_layer(block: Block) -> Layer:
     """Find the facts of one block. Raises Refused with the first step that fails."""
     updates, affine = find_updates(block), find_affine(block)
-    factors = {update.factor for update in updates}
-    if len(factors) > 1:
-        raise Refused(f"its parts are added with several factors: {', '.join(map(str, sorted(factors)))}")
+    factors = sorted(update.factor for update in updates)
+    if factors[-1] - factors[0] > 1e-6 * abs(factors[0]):
+        raise Refused(f"its parts are added with several factors: {', '.join(map(str, factors))}")
     reading = find_ffn(block, updates, affine)
     others = [update for update in updates if update is not reading.update]
     if len(others) != 1:
@@ -100,7 +100,7 @@ def find_layer(block: Block) -> Layer:
         attention = find_attention(block, others[0], affine)
     except Refused as error:
         unread = str(error)
-    return Layer(block, reading, *reads[0], others[0], attention, unread, factors.pop())
+    return Layer(block, reading, *reads[0], others[0], attention, unread, factors[0])
 
 
 def kind_of(layer: Layer) -> tuple[object, ...]:
@@ -120,7 +120,7 @@ def structure(layer: Layer) -> dict[str, object]:
         "gate": reading.gate is not None,
         "order of gate and up": reading.layout,
         "norm after the FFN": reading.after_norm is not None,
-        "factor": layer.factor,
+        "factor": round(layer.factor, 6),
     }
     if layer.attention is None:
         return of_ffn
