@@ -115,8 +115,7 @@ def check_cache(probe: LayerBatch, cells: list[Cell]) -> float:
         raise AtlasError(
             f"model {model.name} ({model.model_type}) cannot be acted on: reading a sequence in two pieces fails in transformers ({why})"
         ) from error
-    error = relative_error(in_pieces, probe.record_pass(changes).last)
-    return require_small(probe.model, CACHE, {probe.model.n_layers - 1: error})
+    return require_small(model, CACHE, {model.n_layers - 1: relative_error(in_pieces, probe.record_pass(changes).last)})
 
 
 def require_same(model: Model, what: str, got: Tensor, expected: Tensor, layer: int | None = None) -> None:

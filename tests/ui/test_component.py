@@ -1,6 +1,7 @@
 """The room of one component, on the tiny atlas, whose numbers are worked out by hand in tests/atlas."""
 
 import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,14 @@ def test_previous_and_next_lead_through_the_model(visit: Visit, tiny: Path, at: 
     app = visit(tiny, "component", at=at)
     found = {name: place for html in htmls(app) for place, name in re.findall(r'<a href="/component\?at=(\w+)&amp;of=ww">(\w+)</a>', html)}
     assert {name: found[name] for name in ("Previous", "Next") if name in found} == places
+
+
+def test_without_heads_it_begins_with_a_neuron(visit: Visit, tiny: Path) -> None:
+    with closing(store.open_writer(tiny)) as con:
+        con.execute("UPDATE model SET n_heads = 0, n_kv_heads = 0, d_head = 0")
+    app = visit(tiny, "component")
+    assert "Every neuron has a view of its own" in text_of(app)
+    assert not app.exception
 
 
 def test_without_an_address_the_room_says_where_to_begin(visit: Visit, tiny: Path) -> None:

@@ -40,10 +40,12 @@ def steps(where: Component, model: Mapping[str, Any]) -> str:
 
 
 def begin(model: Mapping[str, Any]) -> str:
-    """Suggest a random neuron and a random head as links, which the page shows if the address names no component."""
-    some = {kind: kind(random.randrange(model["n_layers"]), random.randrange(size(kind, model))) for kind in (Neuron, Head)}
-    listed = " · ".join(links.anchor(links.component(where), f"{name} {where}") for name, where in zip(("neuron", "head"), some.values(), strict=True))
-    return f"Every neuron and every attention head has a view of its own: write its address into the box above, or begin with a random one: {listed}"
+    """Suggest a random neuron and, if the model's heads are read, a random head as links, which the page shows if the address names no component."""
+    kinds = {"neuron": Neuron, "attention head": Head} if model["n_heads"] else {"neuron": Neuron}
+    some = {name: kind(random.randrange(model["n_layers"]), random.randrange(size(kind, model))) for name, kind in kinds.items()}
+    listed = " · ".join(links.anchor(links.component(where), f"{name.split()[-1]} {where}") for name, where in some.items())
+    each = " and ".join(f"every {name}" for name in kinds).capitalize()
+    return f"{each} has a view of its own: write its address into the box above, or begin with a random one: {listed}"
 
 
 def tab(where: Component, tabs: Mapping[str, str]) -> str:

@@ -9,17 +9,19 @@ from ingest.model.facts import NONE, SMALL, Architecture, Attention, Ffn, Rotary
 TINY = {**SMALL, "intermediate_size": 24, "num_attention_heads": 4, "num_key_value_heads": 2}
 """Sizes for tests, shared by the families derived from Llama."""
 
+LLAMA_ATTENTION = Attention(
+    write="self_attn",
+    norm="input_layernorm",
+    q="self_attn.q_proj",
+    k="self_attn.k_proj",
+    v="self_attn.v_proj",
+    o="self_attn.o_proj",
+    rotary=Rotary(),
+)
+
 LLAMA = Architecture(
     stream=Stream(backbone="model", layers="layers", final_norm="norm", token_embedding="embed_tokens"),
-    attention=Attention(
-        write="self_attn",
-        norm="input_layernorm",
-        q="self_attn.q_proj",
-        k="self_attn.k_proj",
-        v="self_attn.v_proj",
-        o="self_attn.o_proj",
-        rotary=Rotary(),
-    ),
+    attention=LLAMA_ATTENTION,
     ffn=Ffn(write="mlp", read="post_attention_layernorm", up="mlp.up_proj", gate="mlp.gate_proj", down="mlp.down_proj"),
     tiny={**TINY, "mlp_bias": True, "attention_bias": True},
 )
@@ -27,21 +29,23 @@ LLAMA = Architecture(
 
 MISTRAL = replace(
     LLAMA,
-    attention=replace(LLAMA.attention, window=every_layer(config_attribute("sliding_window"))),
+    attention=replace(LLAMA_ATTENTION, window=every_layer(config_attribute("sliding_window"))),
     tiny={**TINY, "sliding_window": 4},
 )
 """Mistral: Llama with a window in every layer."""
 
+QWEN2_ATTENTION = replace(LLAMA_ATTENTION, window=in_local_layers("sliding_window"))
+
 QWEN2 = replace(
     LLAMA,
-    attention=replace(LLAMA.attention, window=in_local_layers("sliding_window")),
+    attention=QWEN2_ATTENTION,
     tiny={**TINY, "use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1},
 )
 """Qwen2: Llama with biases of q, k and v, and windows in some layers if the configuration turns them on."""
 
 QWEN3 = replace(
     QWEN2,
-    attention=replace(QWEN2.attention, q_norm=constant_fact("self_attn.q_norm"), k_norm=constant_fact("self_attn.k_norm")),
+    attention=replace(QWEN2_ATTENTION, q_norm=constant_fact("self_attn.q_norm"), k_norm=constant_fact("self_attn.k_norm")),
     tiny={**QWEN2.tiny, "head_dim": 8, "attention_bias": True},
 )
 """Qwen3: Qwen2 with norms of q and k, one gain for all heads."""
@@ -54,7 +58,7 @@ GRANITE = replace(
         residual_multiplier=config_attribute("residual_multiplier"),
         logit_divisor=config_attribute("logits_scaling"),
     ),
-    attention=replace(LLAMA.attention, scale=every_layer(config_attribute("attention_multiplier"))),
+    attention=replace(LLAMA_ATTENTION, scale=every_layer(config_attribute("attention_multiplier"))),
     tiny={**LLAMA.tiny, "residual_multiplier": 0.3, "logits_scaling": 4.0, "embedding_multiplier": 3.0, "attention_multiplier": 0.4},
 )
 """Granite: Llama with multipliers of the embedding, the scores, the updates and the logits."""
@@ -62,7 +66,7 @@ GRANITE = replace(
 OLMO2 = replace(
     LLAMA,
     attention=replace(
-        LLAMA.attention,
+        LLAMA_ATTENTION,
         write="post_attention_layernorm",
         norm=None,
         after_norm="post_attention_layernorm",
@@ -105,17 +109,19 @@ def scale_of_query(config: PretrainedConfig, layer: int) -> float:
     return config.query_pre_attn_scalar**-0.5
 
 
+GEMMA2_ATTENTION = replace(
+    LLAMA_ATTENTION,
+    write="post_attention_layernorm",
+    after_norm="post_attention_layernorm",
+    scale=scale_of_query,
+    softcap=config_attribute("attn_logit_softcapping"),
+    window=in_local_layers("sliding_window"),
+)
+
 GEMMA2 = replace(
     GEMMA,
     stream=replace(GEMMA.stream, logit_softcap=config_attribute("final_logit_softcapping")),
-    attention=replace(
-        GEMMA.attention,
-        write="post_attention_layernorm",
-        after_norm="post_attention_layernorm",
-        scale=scale_of_query,
-        softcap=config_attribute("attn_logit_softcapping"),
-        window=in_local_layers("sliding_window"),
-    ),
+    attention=GEMMA2_ATTENTION,
     ffn=Ffn(
         write="post_feedforward_layernorm",
         read="pre_feedforward_layernorm",
@@ -137,7 +143,7 @@ def layer_type(config: PretrainedConfig, layer: int) -> str:
 GEMMA3_TEXT = replace(
     GEMMA2,
     attention=replace(
-        GEMMA2.attention,
+        GEMMA2_ATTENTION,
         # its configuration has a cap of scores, which its code never applies
         softcap=NONE,
         q_norm=constant_fact("self_attn.q_norm"),
