@@ -37,6 +37,7 @@ TRIED = frozenset(
         "ernie4_5",
         "exaone4",
         "fuyu",
+        "gemma3",
         "gemma4_unified_text",
         "glm",
         "glm4",

@@ -82,11 +82,15 @@ def require_few(source: Source) -> None:
 
 
 def said_layers(source: Source) -> int:
-    """Read the number of layers from the configuration; 0 if it names no whole number, for which transformers raises an error of its own."""
+    """Read the most layers that the configuration or a part of it, such as that of a tower for images, says.
+
+    0 if it names no whole number, for which transformers raises an error of its own.
+    """
     with reading("config.json", source.name):
         kind: Any = CONFIG_MAPPING[source.config["model_type"]]
     names = {"num_hidden_layers", kind.attribute_map.get("num_hidden_layers", "num_hidden_layers")}
-    said = [n for name in names if isinstance(n := source.config.get(name), int)]
+    parts = [source.config, *(part for part in source.config.values() if isinstance(part, dict))]
+    said = [n for part in parts for name in names if isinstance(n := part.get(name), int)]
     # gpt_neo: [[["global", "local"], 12]] is 24 layers
     with suppress(TypeError, ValueError):
         said += [sum(len(kinds) * n for kinds, n in source.config.get("attention_types", ()))]

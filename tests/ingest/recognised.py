@@ -1,8 +1,15 @@
-"""Types of models without an entry that are recognised, each with the configuration of a tiny model."""
+"""Types of models without an entry that are recognised, each with the configuration of a tiny model; as a program, the table of their errors."""
 
+import click
+import torch
+from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers.pytorch_utils import Conv1D
 
-from tests.ingest.tiny_models import randomise
+from ingest.model.checks import check_attention, check_identities
+from ingest.model.hooks import RECORDED, record_layers
+from ingest.model.models import Model, wrap
+from tests.ingest.tiny_models import randomise, tiny_tokenizer, token_batch
 
 # d_model is not heads × d_head, and an odd number of heads shares a key, wherever the family lets them
 SIZES = {"vocab_size": 300, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": None, "max_position_embeddings": 64}
@@ -114,7 +121,7 @@ RECOGNISED = {
 WITHOUT_HEADS = frozenset(list(RECOGNISED)[list(RECOGNISED).index("codegen") :])
 """Those of which the FFN and the stream are recognised, and not where heads look."""
 
-IN_MEMORY = frozenset(["gemma3", "phi4_multimodal", *list(RECOGNISED)[list(RECOGNISED).index("bamba") :]])
+IN_MEMORY = frozenset(["phi4_multimodal", *list(RECOGNISED)[list(RECOGNISED).index("bamba") :]])
 """Those that are not read from files: parts of them take memory that no weight shows, by numbers of their configuration."""
 
 
@@ -122,3 +129,61 @@ def build(model_type: str) -> PreTrainedModel:
     """A tiny random model of such a type, with attention that gives its weights."""
     config = AutoConfig.for_model(model_type, **RECOGNISED[model_type])
     return randomise(AutoModelForCausalLM.from_config(config, attn_implementation="eager")).eval()
+
+
+def outputs(hf: PreTrainedModel, path: str, tokens: Tensor) -> Tensor:
+    """What a module gave in a forward pass."""
+    seen: list[Tensor] = []
+    handle = hf.get_submodule(path).register_forward_hook(lambda _m, _a, output: seen.append(output.detach().clone()))
+    with torch.no_grad():
+        hf(tokens, use_cache=False)
+    handle.remove()
+    return seen[0].reshape(*tokens.shape, -1)
+
+
+def measure_by_brute_force(model: Model) -> tuple[float, int]:
+    """The largest error of three neurons a layer, relative to the largest number of each, and the number of neurons.
+
+    A value is set to zero in the weights and the model is run again: what the FFN's last projection loses is the coefficient times the value, and what the
+    block writes is what that projection gave, through the norm after it, times the factor.
+    """
+    tokens, error, n = token_batch(2, 9, 5), 0.0, 0
+    with record_layers(model, sites=RECORDED) as records:
+        model.backbone(tokens)
+
+    def compare(got: Tensor, expected: Tensor) -> None:
+        nonlocal error
+        error = max(error, float((got - expected).abs().max() / expected.abs().max()))
+
+    for layer in range(model.n_layers):
+        ffn, path = model.ffn(layer), f"{model.architecture.stream.backbone}.{model.layer_path(layer)}"
+        down = model.hf.get_submodule(f"{path}.{ffn.down}")
+        weight = down.weight.data.T if not isinstance(down, Conv1D) else down.weight.data
+        after = None if ffn.after_norm is None else model.hf.get_submodule(f"{path}.{ffn.after_norm}")
+        before = outputs(model.hf, f"{path}.{ffn.down}", tokens)
+        written = before if after is None else after(before)
+        compare(records[layer]["ffn_out"], written * model.residual_multiplier)
+        for neuron in records[layer]["coefficient"].abs().amax((0, 1)).topk(3).indices.tolist():
+            value = weight[neuron].clone()
+            weight[neuron] = 0
+            changed = outputs(model.hf, f"{path}.{ffn.down}", tokens)
+            weight[neuron] = value
+            coefficient = records[layer]["coefficient"][..., neuron, None]
+            if float(coefficient.abs().max()) > 0.01:
+                compare(before - changed, coefficient * value)
+                n += 1
+    return error, n
+
+
+def main() -> None:
+    """Print a row of Markdown for each type: what is read of it, and the largest relative errors of its identities, of its heads and of brute force."""
+    click.echo("| model type | heads | identities | of heads | brute force |\n|---|---|---|---|---|")
+    for name in sorted(RECOGNISED):
+        model = wrap(build(name), tiny_tokenizer(), name)
+        of_heads = "" if model.unread else f"{max(check_attention(model).values()):.0e}"
+        brute = measure_by_brute_force(model)[0]
+        click.echo(f"| `{name}` | {'not read' if model.unread else 'read'} | {max(check_identities(model).values()):.0e} | {of_heads} | {brute:.0e} |")
+
+
+if __name__ == "__main__":
+    main()
