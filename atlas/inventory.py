@@ -84,8 +84,9 @@ def headline(status: Status) -> str:
         return "empty: no model yet, `atlas ingest` fills it"
     m = status.model.to_dicts()[0]
     gated = ", gated" if m["is_gated"] else ""
+    heads = f"{m['n_heads']} heads" if m["n_heads"] else "heads that are not read"
     return visible_line(
-        f"{m['name']} @ {m['revision']}: {m['model_type']}, {m['n_layers']} layers × {m['d_ffn']} neurons{gated}, "
+        f"{m['name']} @ {m['revision']}: {m['model_type']}, {m['n_layers']} layers × {m['d_ffn']} neurons{gated} and {heads}, "
         f"d_model {m['d_model']}, {m['d_vocab']} tokens, {m['dtype']}"
     )
 

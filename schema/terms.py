@@ -117,6 +117,8 @@ TREE_KINDS = ("tree", "untrained")
 LOOKS = ("head", "dependent")
 """What a word looks back at: its head, or a word that depends on it. The later of the two is the one that looks."""
 
+FACT_SOURCES = ("listed", "recognised")
+
 RUN_STATUSES = ("running", "finished")
 
 PROJECTIONS = ("raw", "final_norm")

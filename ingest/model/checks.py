@@ -167,7 +167,9 @@ def check_identities(model: Model) -> dict[str, float]:
     are not finite.
     """
     require_finite_weights(model)
-    return take_largest([probe_identities(model, tokens) for tokens in probe_texts(model)])
+    found = take_largest([probe_identities(model, tokens) for tokens in probe_texts(model)])
+    model.errors.update(found)
+    return found
 
 
 def take_largest(reports: list[dict[str, float]]) -> dict[str, float]:
@@ -239,7 +241,9 @@ def check_attention(model: Model) -> dict[str, float]:
 
     Raises AtlasError, with the numbers and the layer, if an error exceeds the tolerance of the dtype or is nan.
     """
-    return take_largest([probe_attention(model, tokens.to(model.input_device)) for tokens in probe_texts(model)])
+    found = take_largest([probe_attention(model, tokens.to(model.input_device)) for tokens in probe_texts(model)])
+    model.errors.update(found)
+    return found
 
 
 def probe_attention(model: Model, tokens: Tensor) -> dict[str, float]:

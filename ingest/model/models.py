@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -44,6 +44,8 @@ class Model:
     dtype: torch.dtype
     device: torch.device
     weights_sha256: str
+    errors: dict[str, float] = field(default_factory=dict)
+    """Largest relative error of each identity that was checked (`ingest/model/checks.py`)."""
 
     @cached_property
     def backbone_module(self) -> nn.Module:

@@ -11,6 +11,7 @@ from itertools import count
 
 import duckdb
 
+from ingest.model.fact_rows import list_facts
 from ingest.model.models import Model
 from ingest.store.transaction import transaction
 from ingest.text.survey import Survey
@@ -44,6 +45,8 @@ def check_registered_model(con: duckdb.DuckDBPyConnection, model: Model) -> bool
 def register_model(con: duckdb.DuckDBPyConnection, model: Model) -> None:
     """Insert the model and its vocabulary if they are missing. Raises AtlasError if the atlas has another model or number format."""
     if check_registered_model(con, model):
+        with transaction(con):
+            register_facts(con, model)
         return
     row = {c: getattr(model, c) for c in MODEL_COLUMNS}
     row |= {"model_type": model.hf.config.model_type, "dtype": model.dtype_name, "schema_version": SCHEMA_VERSION}
@@ -52,7 +55,19 @@ def register_model(con: duckdb.DuckDBPyConnection, model: Model) -> None:
     with transaction(con):
         insert_row(con, "model", row)
         con.execute("INSERT INTO token BY NAME SELECT * FROM token_rows")
+        register_facts(con, model)
     con.unregister("token_rows")
+
+
+def register_facts(con: duckdb.DuckDBPyConnection, model: Model) -> None:
+    """Insert the facts by which the model is read, if they are missing, and the errors of identities that no ingest had checked."""
+    found = list_facts(model)
+    if con.execute("SELECT count(*) FROM model_fact").fetchall() == [(0,)]:
+        for row in found:
+            insert_row(con, "model_fact", row)
+        return
+    for identity, error in model.errors.items():
+        con.execute("UPDATE model_fact SET error = ? WHERE identity = ? AND error IS NULL", [error, identity])
 
 
 def forget_interrupted_runs(con: duckdb.DuckDBPyConnection) -> None:
@@ -65,7 +80,7 @@ def forget_interrupted_runs(con: duckdb.DuckDBPyConnection) -> None:
             finish_run(con, run_id)
         con.execute("DELETE FROM run WHERE status = 'running' AND run_id NOT IN (SELECT s.run_id FROM shard AS s)")
         if con.execute("SELECT count(*) FROM shard").fetchall() == [(0,)]:
-            for table in ("corpus", "token", "model"):
+            for table in ("corpus", "token", "model_fact", "model"):
                 con.execute(f"DELETE FROM {table}")
 
 

@@ -1,9 +1,9 @@
 """What an atlas is of and how it came to be: the model and its vocabulary, the texts, the runs, and what each table held when it was written."""
 
-from sqlalchemy import BigInteger, Boolean, DateTime, Integer, LargeBinary, MetaData, PrimaryKeyConstraint, String
+from sqlalchemy import BigInteger, Boolean, DateTime, Double, Integer, LargeBinary, MetaData, PrimaryKeyConstraint, String
 
 from schema import terms
-from schema.columns import REGISTRATION, Json, column, one_of, table
+from schema.columns import REGISTRATION, Json, column, nonnegative, one_of, table
 from schema.table_digests import COMMENT, COMMENTS, STORED
 
 ORDER = 0
@@ -41,6 +41,24 @@ def model_tables(m: MetaData) -> None:
         comment="The one model of this atlas.",
         grain=(),
         sort=(),
+        filled_by=REGISTRATION,
+        bytes_a_row=0,
+    )
+    table(
+        "model_fact",
+        m,
+        column("layer", Integer, "The layer; null for a fact of the whole model, or one that all layers share.", null=True),
+        column("fact", String, "Part and name of the fact, such as ffn.gate (ingest/model/facts.py says what each means)."),
+        column("value", String, "Path of a module, name, or number as JSON; null for what the model does not have.", null=True),
+        column("source", String, "listed: the family's entry says so. recognised: found from the model's numbers."),
+        column("identity", String, "Equation that fails if the fact is wrong (docs/models.md); null where none shows it.", null=True),
+        nonnegative(
+            "error", "Largest relative error of that equation over layers and positions of the probe texts; null until it is checked.", null=True, kind=Double
+        ),
+        one_of("source", terms.FACT_SOURCES),
+        comment="By which facts the model is read: module paths of its stream, attention and FFNs, and how these compute.",
+        grain=("layer", "fact"),
+        sort=("layer", "fact"),
         filled_by=REGISTRATION,
         bytes_a_row=0,
     )

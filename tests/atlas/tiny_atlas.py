@@ -846,6 +846,14 @@ def rows() -> dict[str, list[tuple]]:
     model = ("tiny", "r0", "llama", 3, 2, 4, 1, 1, 2, len(TOKENS), "silu", True, False, False, True, "float32", "ww", SCHEMA_VERSION)
     return {
         "model": [model],
+        "model_fact": [
+            (None, "ffn.activation", "silu", "listed", "keys", 1.5e-7),
+            (None, "ffn.gate", "mlp.gate_proj", "listed", "keys", 1.5e-7),
+            (None, "stream.max_context", "64", "listed", None, None),
+            (0, "attention.window", "4", "listed", "pattern", None),
+            (1, "attention.window", None, "listed", "pattern", None),
+            (2, "attention.window", None, "listed", "pattern", None),
+        ],
         "token": token_rows(),
         **corpus_rows(),
         **run_rows(),

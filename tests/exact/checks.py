@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -130,6 +131,34 @@ def check_model(c: Case) -> None:
     assert {column: model[column][0] for column in expected} == expected
     assert re.fullmatch("[0-9a-f]{64}", model["weights_sha256"][0])
     assert model["revision"][0] == model["weights_sha256"][0][:12]
+
+
+def check_model_facts(c: Case) -> None:
+    found, config, family = c.published.table("model_fact"), c.reference.config, c.reference.family
+    layers = [None if layer is None or layer != layer else int(layer) for layer in found["layer"]]
+    of_all = {fact: value for fact, value, layer in zip(found["fact"], found["value"], layers, strict=True) if layer is None}
+    n_said = Counter(found["fact"])
+    assert all(n_said[fact] == (1 if fact in of_all else c.n_layers) for fact in n_said)
+    backbone = of_all["stream.backbone"]
+    said = {name: f"{backbone}.{of_all[f'stream.{name}']}" for name in ("layers", "final_norm")}
+    assert said == {"layers": family.blocks, "final_norm": family.final_norm}
+    expected = {
+        "attention.write": family.attention, "ffn.read": family.ffn_norm, "ffn.up": family.up, "ffn.gate": family.gate, "ffn.down": family.down,
+        "ffn.after_norm": family.after_norm, "ffn.activation": getattr(config, family.activation), "stream.is_parallel": json.dumps(family.is_parallel),
+        "stream.residual_multiplier": json.dumps(float(getattr(config, family.residual_multiplier or "", 1.0))),
+        "stream.logit_divisor": json.dumps(float(getattr(config, family.logit_divisor or "", 1.0))),
+        "attention.n_heads": json.dumps(config.num_attention_heads),
+    }  # fmt: skip
+    assert {fact: of_all[fact] for fact in expected} == expected
+    windows = {layer: value for layer, fact, value in zip(layers, found["fact"], found["value"], strict=True) if fact == "attention.window"}
+    kinds = getattr(config, "layer_types", None) or []
+    if "sliding_attention" in kinds:
+        assert windows == {layer: "8" if kind == "sliding_attention" else None for layer, kind in enumerate(kinds)}
+    assert set(found["source"]) == {"listed"}
+    # every identity was checked, and none holds by more than rounding
+    unproven = {fact for fact, identity in zip(found["fact"], found["identity"], strict=True) if identity is None}
+    assert unproven == {"stream.max_context"}
+    assert all(0 <= error < 1e-5 for error, identity in zip(found["error"], found["identity"], strict=True) if identity is not None)
 
 
 def is_text(raw: bytes) -> bool:
@@ -664,8 +693,8 @@ def add_event(table: dict, event: str, by_selection: dict[str, list[tuple[float,
 
 
 CHECKS = (
-    check_model, check_tokens, check_corpus, check_documents, check_sequences, check_positions, check_runs, check_neurons, check_value_tokens,
-    check_value_neighbours, check_statistics, check_triggers, check_trace, check_final_logits, check_residual_states, check_lens, check_lens_tokens,
-    check_coefficients, check_layer_activity, check_sub_updates, check_random_choice_is_even, check_events,
+    check_model, check_model_facts, check_tokens, check_corpus, check_documents, check_sequences, check_positions, check_runs, check_neurons,
+    check_value_tokens, check_value_neighbours, check_statistics, check_triggers, check_trace, check_final_logits, check_residual_states, check_lens,
+    check_lens_tokens, check_coefficients, check_layer_activity, check_sub_updates, check_random_choice_is_even, check_events,
 )  # fmt: skip
 """For every case. `check_sums` needs an atlas with all coefficients."""

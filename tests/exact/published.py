@@ -11,6 +11,7 @@ from schema.open.store import open_reader
 
 GRAINS = {
     "model": "name",
+    "model_fact": "fact, layer",
     "token": "token_id",
     "corpus": "corpus_id",
     "document": "document_id",

@@ -336,7 +336,7 @@ def test_what_is_said_to_lie_in_0_1_is_audited() -> None:
 
 def test_rows_of_every_table_that_one_pass_fills_are_counted() -> None:
     counted = {audit.name.removesuffix(": shard rows") for audit in audits(2) if audit.name.endswith(": shard rows")}
-    registered = {"model", "token", "corpus", "run", "shard", "document", "sequence", "position", "table_digest"}
+    registered = {"model", "model_fact", "token", "corpus", "run", "shard", "document", "sequence", "position", "table_digest"}
     assert set(metadata(2).tables) - counted == registered | set(MERGES)
 
 
