@@ -32,7 +32,7 @@ def list_facts(model: Model) -> list[dict[str, object]]:
     The errors are those of the identities that were checked (`Model.errors`); null for others.
     """
     source = "recognised" if model.architecture.is_recognised else "listed"
-    found = [(None, f"stream.{name}", value) for name, value in values_of(model, model.architecture.stream, 0)]
+    found: list[tuple[int | None, str, object]] = [(None, f"stream.{name}", value) for name, value in values_of(model, model.architecture.stream, 0)]
     for part in ("attention", "ffn"):
         by_layer = [dict(values_of(model, part_of(model, part, layer), layer)) for layer in range(model.n_layers)]
         for name in dict.fromkeys(name for values in by_layer for name in values):

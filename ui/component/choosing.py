@@ -41,7 +41,7 @@ def steps(where: Component, model: Mapping[str, Any]) -> str:
 
 def begin(model: Mapping[str, Any]) -> str:
     """Suggest a random neuron and, if the model's heads are read, a random head as links, which the page shows if the address names no component."""
-    kinds = {"neuron": Neuron, "attention head": Head} if model["n_heads"] else {"neuron": Neuron}
+    kinds: dict[str, type[Neuron] | type[Head]] = {"neuron": Neuron, "attention head": Head} if model["n_heads"] else {"neuron": Neuron}
     some = {name: kind(random.randrange(model["n_layers"]), random.randrange(size(kind, model))) for name, kind in kinds.items()}
     listed = " · ".join(links.anchor(links.component(where), f"{name.split()[-1]} {where}") for name, where in some.items())
     each = " and ".join(f"every {name}" for name in kinds).capitalize()
