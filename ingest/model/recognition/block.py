@@ -85,6 +85,8 @@ class Block:
     inside: list[Call]
     turn: Angles | None = None
     """The one rotation that is tried; None for every one that a module gave."""
+    activation: str | None = None
+    """The one activation that is tried, by its name; None for all."""
 
     def relative(self, path: str) -> str:
         """Write a path from the block."""
@@ -206,34 +208,36 @@ def find_readings(block: Block, update: Update, affine: list[Affine]) -> list[Re
             if not is_same(down.y, raw):
                 continue
             before = [projection for projection in affine if projection.call.end < down.call.start]
-            for up, gate, activation, layout in formulas(down.x, before):
+            for up, gate, activation, layout in formulas(down.x, before, block.activation):
                 found.append(Reading(update, up.call, gate and gate.call, down.call, activation, layout, up.x, after))
     return found
 
 
-def formulas(coefficients: Tensor, before: list[Affine]) -> Iterator[tuple[Affine, Affine | None, str, RowOrder]]:
+def formulas(coefficients: Tensor, before: list[Affine], only: str | None) -> Iterator[tuple[Affine, Affine | None, str, RowOrder]]:
     """List the ways (up, gate or None, activation, order of rows) to write coefficients by projections that read one state."""
     width = coefficients.shape[-1]
     alone = [projection for projection in before if projection.y.shape[-1] == width]
     for up in alone:
-        if (name := fitting_activation(up.y, None, coefficients)) is not None:
+        if (name := fitting_activation(up.y, None, coefficients, only)) is not None:
             yield up, None, name, "apart"
     for gate, up in permutations(alone, 2):
-        if is_same(gate.x, up.x) and (name := fitting_activation(gate.y, up.y, coefficients)) is not None:
+        if is_same(gate.x, up.x) and (name := fitting_activation(gate.y, up.y, coefficients, only)) is not None:
             yield up, gate, name, "apart"
     for both in before:
         if both.y.shape[-1] == 2 * width:
             first, last = both.y.chunk(2, -1)
             ways: dict[RowOrder, tuple[Tensor, Tensor]] = {"gate first": (first, last), "up first": (last, first)}
             for layout, (of_gate, of_up) in (ways | {"interleaved": (both.y[..., ::2], both.y[..., 1::2])}).items():
-                if (name := fitting_activation(of_gate, of_up, coefficients)) is not None:
+                if (name := fitting_activation(of_gate, of_up, coefficients, only)) is not None:
                     yield both, both, name, layout
 
 
-def fitting_activation(gate: Tensor, up: Tensor | None, coefficients: Tensor) -> str | None:
-    """Find the activation for which act(gate)·up, or act(gate), is the coefficients."""
+def fitting_activation(gate: Tensor, up: Tensor | None, coefficients: Tensor, only: str | None) -> str | None:
+    """Find the activation, of all or of one name, for which act(gate)·up, or act(gate), is the coefficients."""
     last, times = gate[:, -1], None if up is None else up[:, -1]
     for name, function in activations().items():
+        if only not in (None, name):
+            continue
         # most do not fit, which one position shows
         if holds(product(function(last), times), coefficients[:, -1]) and holds(product(function(gate), up), coefficients):
             return name

@@ -76,7 +76,8 @@ def find_again(block: Block, first: Layer) -> Layer | None:
         used.add(first.block.relative(first.attention.o.path.rpartition(".")[0]))
     inside = [call for call in block.inside if block.relative(call.path) in used]
     try:
-        layer = find_layer(replace(block, inside=inside, turn=None if first.attention is None else first.attention.pattern.angles))
+        turn = None if first.attention is None else first.attention.pattern.angles
+        layer = find_layer(replace(block, inside=inside, turn=turn, activation=first.reading.activation))
     except Refused:
         return None
     return layer if (layer.attention is None) == (first.attention is None) else None
