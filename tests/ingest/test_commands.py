@@ -64,9 +64,9 @@ def test_a_completed_command_adds_its_pass_and_nothing_else(model: Path, texts: 
     assert "…" not in " ".join(command)
 
 
-@pytest.mark.parametrize(
-    "options", [pytest.param(options, marks=() if name == "rows" else pytest.mark.thorough) for name, options in OPTIONS.items() if name != "suite"]
-)
+@pytest.mark.thorough
+@pytest.mark.ci_cases(1)
+@pytest.mark.parametrize("options", [OPTIONS[name] for name in ("rows", "files", "no sweep")])
 def test_n_grams_are_counted_in_a_text_that_is_not_the_predicted_one(model: Path, texts: Path, tmp_path: Path, options: str) -> None:
     path = tmp_path / "a.duckdb"
     given = [word.format(texts=texts) for word in shlex.split(options)]
