@@ -12,6 +12,7 @@ from ingest.acting.runs import record_run
 from ingest.model.agreement import relative_error
 from ingest.model.checks import SLACK, TOLERANCE
 from ingest.model.models import Model
+from ingest.model.modules import MODEL_ERRORS
 from schema.errors import AtlasError
 from schema.interventions.intervention import Intervention, Source
 from schema.interventions.positions import Positions
@@ -110,7 +111,9 @@ def check_cache(probe: LayerBatch, cells: list[Cell]) -> float:
     changes, model = [cell.change("set", cell.far) for cell in cells], probe.model
     try:
         in_pieces = probe.last_in_two_pieces(changes)
-    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+    except AtlasError:
+        raise
+    except MODEL_ERRORS as error:
         why = (str(error).splitlines() or [type(error).__name__])[0]
         raise AtlasError(
             f"model {model.name} ({model.model_type}) cannot be acted on: reading a sequence in two pieces fails in transformers ({why})"

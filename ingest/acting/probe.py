@@ -10,7 +10,7 @@ from torch import Tensor
 from ingest.acting.acting import apply_arms
 from ingest.acting.edits import AssignedArm
 from ingest.acting.places import state
-from ingest.model.checks import probe_tokens
+from ingest.model.checks import probe_tokens, translate_forward_errors
 from ingest.model.facts import Attention
 from ingest.model.hooks import Hook, output_state, register_hooks
 from ingest.model.models import Model
@@ -76,7 +76,7 @@ class LayerBatch:
                 outputs.append((path, output_hook("moved", layer)))
             else:
                 inputs.append((f"{path}.{ffn.after_norm}", input_hook("moved", layer)))
-        with apply_arms(model, self.assign_rows(changes)), register_hooks(model, inputs, outputs, lambda *_: None):
+        with apply_arms(model, self.assign_rows(changes)), register_hooks(model, inputs, outputs, lambda *_: None), translate_forward_errors(model):
             model.backbone(self.tokens)
         return RecordedPass(taken["coefficient"], taken["moved"], taken["gathered"], taken["written"], taken["last"][0])
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
+from ingest.model.checks import probe_texts
 from ingest.model.facts import Attention, Rotary
 from ingest.model.models import Model
 
@@ -39,7 +40,7 @@ def list_facts(model: Model) -> list[dict[str, object]]:
             said = [values.get(name) for values in by_layer]
             layers = enumerate(said) if any(value != said[0] for value in said) else [(None, said[0])]
             found += [(layer, f"{part}.{name}", value) for layer, value in layers]
-    return [{"layer": layer, "fact": fact, "value": spell(value), "source": source, **proof_of(model, fact)} for layer, fact, value in found]
+    return [{"layer": layer, "fact": fact, "value": spell(value), "source": source, **proof_of(model, fact, value)} for layer, fact, value in found]
 
 
 def part_of(model: Model, part: str, layer: int) -> object:
@@ -67,7 +68,15 @@ def spell(value: object) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
-def proof_of(model: Model, fact: str) -> dict[str, object]:
+def proof_of(model: Model, fact: str, value: object) -> dict[str, object]:
     of_pattern = fact.startswith("attention.rotary") or fact in {"attention.q_norm", "attention.k_norm", "attention.is_qk_norm_joint"}
     identity = "pattern" if of_pattern else OF_FACT.get(fact)
+    if fact == "attention.window" and isinstance(value, int) and value >= longest_probe(model):
+        # no text that was read is long enough
+        identity = None
     return {"identity": identity, "error": None if identity is None else model.errors.get(identity)}
+
+
+def longest_probe(model: Model) -> int:
+    """Count the tokens of the longest text on which a model's pattern is proven."""
+    return max(tokens.shape[1] for tokens in probe_texts(model))

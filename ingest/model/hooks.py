@@ -161,8 +161,8 @@ def layer_record(model: Model, layer: int, seen: Mapping[str, Tensor], sites: fr
         "attn_out": lambda: scaled_update("attn_out"),
         "ffn_out": lambda: scaled_update("ffn_out"),
         "resid_mid": lambda: seen["resid_pre"] + scaled_update("attn_out") if model.is_parallel else seen["resid_mid"],
-        "ffn_scale": lambda: model.after_scale(seen[scale_source(ffn)], ffn.after_norm),
-        "attn_scale": lambda: model.after_scale(seen[scale_source(mixer)], mixer.after_norm),
+        "ffn_scale": lambda: model.after_scale(layer, seen[scale_source(ffn)], ffn.after_norm),
+        "attn_scale": lambda: model.after_scale(layer, seen[scale_source(mixer)], mixer.after_norm),
     }
     return LayerRecord(**{site: made[site]() if site in made else seen[site] for site in sites})
 

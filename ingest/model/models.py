@@ -266,11 +266,11 @@ class Model:
         bias = self.bias(layer, self.ffn(layer).down)
         return None if bias is None else bias * self.gain(layer, self.ffn(layer).after_norm)
 
-    def after_scale(self, raw: Tensor, after_norm: str | None) -> Tensor:
-        """Compute 1/rms of a norm after attention or FFN from its input, one number a position: [..., d_model] to [...] float32; ones if there is no norm."""
+    def after_scale(self, layer: int, raw: Tensor, after_norm: str | None) -> Tensor:
+        """Compute 1/rms of a layer's norm after attention or FFN from its input, by position: [..., d_model] to [...] float32; ones if there is no norm."""
         if after_norm is None:
             return torch.ones(raw.shape[:-1], device=raw.device)
-        return torch.rsqrt(raw.float().square().mean(-1) + self.norm_formula(self.layer_module(0, after_norm)).epsilon)
+        return torch.rsqrt(raw.float().square().mean(-1) + self.norm_formula(self.layer_module(layer, after_norm)).epsilon)
 
     @cached_property
     def unembedding(self) -> Tensor:

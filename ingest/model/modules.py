@@ -6,8 +6,15 @@ import torch
 from accelerate.hooks import remove_hook_from_module
 from torch import Tensor, nn
 
-from ingest.model.norms import EPSILONS
 from schema.errors import AtlasError
+
+EPSILONS = ("eps", "variance_epsilon", "epsilon", "norm_eps")
+"""Attributes in which families keep the epsilon."""
+
+MODEL_ERRORS = (
+    ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, OSError, RuntimeError, StopIteration, TypeError, ValueError
+)  # fmt: skip
+"""What the code of a model may raise on a text, or when one of its modules is called by itself."""
 
 
 class ModuleMissing(AtlasError, LookupError):

@@ -10,9 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ingest.model.agreement import TOLERANCE, error_between
-
-EPSILONS = ("eps", "variance_epsilon", "epsilon", "norm_eps")
-"""Attributes in which families keep the epsilon."""
+from ingest.model.modules import EPSILONS, MODEL_ERRORS
 
 USUAL_EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12, 0.0, torch.finfo(torch.float32).eps)
 """Epsilons that are tried for a norm without such an attribute."""
@@ -62,7 +60,7 @@ def read_norm(module: nn.Module, x: Tensor) -> Norm | None:
     states = (x, x * (SMALL / x.square().mean().sqrt().clamp_min(1e-30)), add_spikes(x))
     try:
         given = [module(state.to(place)).to(x) for state in states]
-    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
+    except MODEL_ERRORS:
         # a module that is called with more than a state
         return None
     errors = {}

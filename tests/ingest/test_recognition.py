@@ -325,6 +325,95 @@ def test_what_is_so_at_other_lengths_alone_is_seen_by_the_proof(is_other: Callab
         check_identities(wrap(hf, tiny_tokenizer(), "other"))
 
 
+def mix(hf: PreTrainedModel, change: Callable[[Tensor], Tensor]) -> PreTrainedModel:
+    """Let the attention of layer 0 add something to what it gives, from what it is given, [batch, seq, d_model]; its heads cannot be read then."""
+    attention = blocks(hf)[0].self_attn
+    old = attention.forward
+
+    def forward(*args: object, **kwargs: object) -> object:
+        y, *rest = old(*args, **kwargs)
+        return y + change(kwargs["hidden_states"]), *rest
+
+    attention.forward = forward
+    return hf
+
+
+def first_from_second(x: Tensor) -> Tensor:
+    return torch.cat((x[:, 1:2], torch.zeros_like(x[:, 1:])), 1) if x.shape[1] > 1 else torch.zeros_like(x)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [(first_from_second, "depends on no later token"), (lambda x: x.roll(1, 0), "depends on no other text of its batch")],
+    ids=["a later token", "another row"],
+)
+def test_a_mixer_without_heads_is_proven_to_read_its_own_text_up_to_each_token(change: Callable[[Tensor], Tensor], said: str) -> None:
+    model = wrap(mix(build("arcee"), change), tiny_tokenizer(), "leaking")
+    assert model.unread
+    with pytest.raises(AtlasError, match=said):
+        check_identities(model)
+
+
+def test_a_mixer_that_gives_a_list_is_read_within_and_one_that_fails_elsewhere_is_a_line() -> None:
+    hf = build("arcee")
+    block = blocks(hf)[0]
+    old = block.self_attn.forward
+    block.self_attn.forward = lambda *args, **kwargs: list(old(*args, **kwargs))
+    model = wrap(hf, tiny_tokenizer(), "list")
+    # what hooks cannot take is taken from the projection within
+    assert [model.mixer(layer).write for layer in range(2)] == ["self_attn.o_proj", "self_attn"]
+    check_identities(model)
+
+    def only_sixteen(x: Tensor) -> Tensor:
+        assert x.shape[1] == 16, "sixteen"
+        return x
+
+    with pytest.raises(AtlasError, match=r"a forward pass fails \(sixteen\)"):
+        check_identities(wrap(mix(build("arcee"), only_sixteen), tiny_tokenizer(), "sixteen"))
+
+
+def put_the_ffn_first(hf: PreTrainedModel) -> None:
+    for block in blocks(hf):
+
+        def forward(self: nn.Module, x: Tensor, **kwargs: object) -> Tensor:
+            x = x + self.mlp(self.post_attention_layernorm(x))
+            return x + self.self_attn(hidden_states=self.input_layernorm(x), **kwargs)[0]
+
+        replace_forward(block, forward)
+
+
+def take_another_norm_in_one_layer(hf: PreTrainedModel) -> None:
+    blocks(hf)[1].input_layernorm = nn.LayerNorm(16)
+
+
+def share_a_projection(hf: PreTrainedModel) -> None:
+    blocks(hf)[1].mlp.up_proj = blocks(hf)[0].mlp.up_proj
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (put_the_ffn_first, "layer 0: model.layers.0.self_attn may read what its FFN adds"),
+        (take_another_norm_in_one_layer, "layer 1 is unlike the first: norm before its heads is Norm"),
+        (share_a_projection, "model.layers.0.mlp.up_proj has a part in it, and lies in another block"),
+    ],
+    ids=lambda case: getattr(case, "__name__", ""),
+)
+def test_what_is_stored_for_the_model_or_by_layer_is_refused_where_it_would_be_untrue(change: Callable[[PreTrainedModel], None], said: str) -> None:
+    torch.manual_seed(0)
+    hf = tiny_hf("llama")
+    change(hf)
+    with pytest.raises(AtlasError, match=said):
+        recognise(hf, "changed")
+
+
+def test_a_window_that_the_traced_text_would_show_is_not_taken_from_the_configuration() -> None:
+    hf = build("cwm")
+    for i, block in enumerate(blocks(hf)):
+        block.self_attn.sliding_window = 5 if i == 1 else block.self_attn.sliding_window
+    assert [layer.attention.window(None, i) for i, layer in enumerate(recognise(hf, "told").layers)] == [4, None]
+
+
 def test_numbers_that_bound_what_a_short_text_does_not_reach_are_refused() -> None:
     hf = tiny_hf("llama")
     hf.config.clip_qkv = 8.0
@@ -415,7 +504,9 @@ def test_trained_weights_are_recognised_as_the_entry_says(name: str) -> None:
     ]
     assert (found.ffn.activation(config), found.stream.max_context(config)) == (listed.ffn.activation(config), listed.stream.max_context(config))
     read = replace(model, architecture=found)
-    assert max(check_identities(read).values()) < 1e-5
+    errors = check_identities(read)
+    assert max(error for identity, error in errors.items() if identity != "alone") < 1e-5
+    assert errors["alone"] < 1e-3
     assert max(check_attention(read).values()) < 1e-4
 
 

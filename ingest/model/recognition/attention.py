@@ -106,8 +106,8 @@ def find_attention(block: Block, update: Update, affine: list[Affine]) -> Attent
         raise Refused("no module gave attention weights")
     pattern = square[0]
     n_heads, gathered = pattern.shape[1], o.x
-    d_head, left = divmod(gathered.shape[-1], n_heads)
-    if left:
+    d_head, left = divmod(gathered.shape[-1], max(n_heads, 1))
+    if left or not n_heads or not d_head:
         raise Refused(f"what is gathered, {gathered.shape[-1]} wide, does not divide into {n_heads} heads")
     if float(pattern.triu(1).abs().max()) > 0:
         raise Refused("a position attends to later ones")
@@ -163,12 +163,7 @@ def find_pattern(block: Block, affine: list[Affine], v: Affine, fused: tuple[Ten
     else:
         near = [p for p in affine if p.call is not v.call and p.y.shape[-1] % d_head == 0 and is_same(p.x, v.x)]
         queries = [p for p in near if p.y.shape[-1] == n_heads * d_head]
-        pairs = [
-            (q.call, k.call, by_heads(q.y, d_head), by_heads(k.y, d_head))
-            for q in queries
-            for k in near
-            if q is not k and n_heads % (k.y.shape[-1] // d_head) == 0
-        ]
+        pairs = [(q.call, k.call, by_heads(q.y, d_head), by_heads(k.y, d_head)) for q in queries for k in near if q is not k and k.y.shape[-1] == v.y.shape[-1]]
     found, nearest = [], inf
     for q_call, k_call, q_raw, k_raw in pairs:
         for q, q_norm in behind_qk_norm(block, q_raw):

@@ -89,7 +89,9 @@ class Block:
     """The one activation that is tried, by its name; None for all."""
 
     def relative(self, path: str) -> str:
-        """Write a path from the block."""
+        """Write a path from the block. Raises Refused for a module outside it, which blocks share."""
+        if not f"{path}.".startswith(f"{self.call.path}."):
+            raise Refused(f"{path} has a part in it, and lies in another block")
         return path.removeprefix(f"{self.call.path}.")
 
     def norms_giving(self, y: Tensor) -> Iterator[tuple[Call, Tensor]]:
@@ -125,12 +127,23 @@ def find_updates(block: Block) -> list[Update]:
                 continue
             updates = [Update(*parts[i], snap(float(factor), block.traced.numbers.values())) for i, factor in zip(at, factors, strict=True)]
             if holds(sum_of(block.pre, updates), block.post) and error_of_change(block, updates) < 5 * TOLERANCE:
+                require_one_source(block, updates)
                 found.append(updates)
         if len(found) > 1:
             raise Refused(f"{len(found)} sets of its parts sum to what it adds: {'; '.join(', '.join(u.calls[0].path for u in updates) for updates in found)}")
         if found:
             return found[0]
     raise Refused(f"what it adds is no sum of up to {MOST_WRITERS} outputs of its {len(parts)} parts")
+
+
+def require_one_source(block: Block, updates: list[Update]) -> None:
+    """Raise Refused if two modules computed one update, each by itself: which of them is added cannot be told."""
+    for update in updates:
+        first = update.calls[0]
+        for call in update.calls[1:]:
+            is_within = first.start < call.start and call.end < first.end
+            if not is_within and not is_same(block.traced.trace.input_state(call), update.value):
+                raise Refused(f"{first.path} and {call.path} give one and the same, and either may be what it adds")
 
 
 def sum_of(state: Tensor, updates: Iterable[Update]) -> Tensor:
@@ -149,7 +162,8 @@ def distinct_parts(block: Block) -> list[tuple[Tensor, list[Call]]]:
     found: list[tuple[Tensor, list[Call]]] = []
     for call in block.inside:
         y = block.traced.trace.output_state(call)
-        if y is None or y.shape != block.pre.shape:
+        # hooks take what was given first, if it is a state, and a state has no further dimensions
+        if y is None or y.shape != block.pre.shape or not call.is_plain or call.outputs[0].dim() > block.pre.dim() or not bool(y.isfinite().all()):
             continue
         same = next((calls for value, calls in found if is_same(value, y)), None)
         if same is None:

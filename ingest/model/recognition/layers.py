@@ -6,10 +6,14 @@ Layers may differ in the paths of their modules, in their rotation and window, a
 from dataclasses import replace
 from typing import NamedTuple
 
+from ingest.model.agreement import is_same
 from ingest.model.recognition.attention import Attention, find_attention
 from ingest.model.recognition.block import Block, Reading, Update, find_affine, find_ffn, find_reads, find_updates, sum_of
 from ingest.model.recognition.stream import Chain, Traced
 from ingest.model.recognition.trace import Call, Refused
+
+SAME_FACTOR = 1e-5
+"""Largest relative difference of two factors that were fitted and are one."""
 
 
 class Layer(NamedTuple):
@@ -56,6 +60,8 @@ def find_layers(traced: Traced, chain: Chain) -> list[Layer]:
             raise Refused(f"layer {i}: {error}") from error
         kinds.setdefault(kind_of(layers[-1]), layers[-1])
         first, last = structure(layers[0]), structure(layers[-1])
+        if abs(layers[-1].factor - layers[0].factor) > SAME_FACTOR * abs(layers[0].factor):
+            raise Refused(f"layer {i} is unlike the first: its parts are added times {layers[-1].factor} and not {layers[0].factor}")
         if differ := [f"{name} is {last[name]} and not {first[name]}" for name in first.keys() & last.keys() if first[name] != last[name]]:
             raise Refused(f"layer {i} is unlike the first: {', '.join(sorted(differ))}")
     return layers
@@ -80,14 +86,29 @@ def find_again(block: Block, first: Layer) -> Layer | None:
         layer = find_layer(replace(block, inside=inside, turn=turn, activation=first.reading.activation))
     except Refused:
         return None
-    return layer if (layer.attention is None) == (first.attention is None) else None
+    if (layer.attention is None) != (first.attention is None):
+        return None
+    # another module that gives the same is seen by a search of all
+    trace, values = block.traced.trace, (layer.mixer.value, layer.reading.update.value)
+    for call in block.inside:
+        if block.relative(call.path) not in used and not encloses(call, layer):
+            y = trace.output_state(call)
+            if any(is_same(y, value) for value in values) and not is_same(trace.input_state(call), y):
+                return None
+    return layer
+
+
+def encloses(call: Call, layer: Layer) -> bool:
+    """Tell whether a call contains one of those that give a layer's updates, or lies within one."""
+    of_updates = (layer.mixer.calls[0], layer.reading.update.calls[0])
+    return any((call.start < own.start and own.end < call.end) or (own.start < call.start and call.end < own.end) for own in of_updates)
 
 
 def find_layer(block: Block) -> Layer:
     """Find the facts of one block. Raises Refused with the first step that fails."""
     updates, affine = find_updates(block), find_affine(block)
     factors = sorted(update.factor for update in updates)
-    if factors[-1] - factors[0] > 1e-6 * abs(factors[0]):
+    if factors[-1] - factors[0] > SAME_FACTOR * abs(factors[0]):
         raise Refused(f"its parts are added with several factors: {', '.join(map(str, factors))}")
     reading = find_ffn(block, updates, affine)
     others = [update for update in updates if update is not reading.update]
@@ -96,12 +117,21 @@ def find_layer(block: Block) -> Layer:
     reads = find_reads(block, reading.x, {"resid_pre": block.pre, "resid_mid": sum_of(block.pre, others)})
     if len(reads) != 1:
         raise Refused(f"the keys of its FFN read {len(reads)} of resid_pre and resid_mid, themselves or through a norm")
+    if reads[0][0] == "resid_pre" and not reads_beside(block, others[0], reading):
+        raise Refused(f"{others[0].calls[0].path} may read what its FFN adds: it runs after it, and is given another state than the block")
     attention, unread = None, ""
     try:
         attention = find_attention(block, others[0], affine)
     except Refused as error:
         unread = str(error)
     return Layer(block, reading, *reads[0], others[0], attention, unread, factors[0])
+
+
+def reads_beside(block: Block, mixer: Update, reading: Reading) -> bool:
+    """Tell whether what else a block adds was computed beside its FFN: before it, or from the state before the block, itself or behind a norm."""
+    first = mixer.calls[0]
+    given = block.traced.trace.input_state(first)
+    return first.end < reading.up.start or (given is not None and bool(find_reads(block, given, {"resid_pre": block.pre})))
 
 
 def kind_of(layer: Layer) -> tuple[object, ...]:
@@ -115,19 +145,18 @@ def structure(layer: Layer) -> dict[str, object]:
     reading = layer.reading
     of_ffn: dict[str, object] = {
         "the state that its keys read": layer.state,
-        "norm before its keys": layer.norm is not None,
+        "norm before its keys": layer.norm and layer.block.traced.norm_of(layer.norm),
         "activation": reading.activation,
         "number of neurons": reading.down.inputs[0].shape[-1],
         "gate": reading.gate is not None,
         "order of gate and up": reading.layout,
         "norm after the FFN": reading.after_norm is not None,
-        "factor": round(layer.factor, 6),
     }
     if layer.attention is None:
         return of_ffn
     attention, pattern = layer.attention, layer.attention.pattern
     return of_ffn | {
-        "norm before its heads": attention.norm is not None,
+        "norm before its heads": attention.norm and layer.block.traced.norm_of(attention.norm),
         "norm after attention": attention.after_norm is not None,
         "number of heads": attention.n_heads,
         "what its heads gather": attention.o.inputs[0].shape[-1],

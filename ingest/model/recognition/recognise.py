@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from ingest.model.facts import Architecture
-from ingest.model.modules import ModuleMissing, tensor_of
+from ingest.model.modules import MODEL_ERRORS, ModuleMissing, tensor_of
 from ingest.model.recognition.layers import find_layers
 from ingest.model.recognition.stream import Traced, find_chain, find_entrance, find_head
 from ingest.model.recognition.trace import Refused, Trace
@@ -46,7 +46,7 @@ def trace_pass(hf: PreTrainedModel, tokens: Tensor) -> Trace:
         return Trace(hf, tokens)
     except torch.OutOfMemoryError:
         raise
-    except (ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
+    except MODEL_ERRORS as error:
         raise Refused(f"a forward pass over text fails ({(str(error).splitlines() or [type(error).__name__])[0]})") from error
 
 

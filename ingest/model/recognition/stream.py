@@ -92,7 +92,9 @@ def all_chains(traced: Traced) -> Iterator[Chain]:
             continue
         calls = [call for i in range(len(module)) if (call := trace.only_call(f"{path}.{i}")) is not None]
         states = [
-            (x, y) for call in calls if (x := trace.input_state(call)) is not None and (y := trace.state(call.outputs)) is not None and x.shape == y.shape
+            (x, y)
+            for call in calls
+            if call.is_plain and (x := trace.input_state(call)) is not None and (y := trace.state(call.outputs)) is not None and x.shape == y.shape
         ]
         if len(states) < len(module):
             continue

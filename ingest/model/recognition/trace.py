@@ -26,6 +26,8 @@ class Call:
     start: int
     outputs: list[Tensor] = field(default_factory=list)
     end: int = -1
+    is_plain: bool = True
+    """Whether it gave a tensor, or a tuple that begins with one, as hooks take it."""
 
 
 def tensors_in(found: Any) -> Iterator[Tensor]:
@@ -73,6 +75,7 @@ class Trace:
             self.clock += 1
             call = self.open.pop()
             call.end, call.outputs = self.clock, [copy_tensor(x) for x in tensors_in(output)]
+            call.is_plain = isinstance(output[0] if isinstance(output, tuple) and output else output, Tensor)
 
         return module.register_forward_pre_hook(begin, with_kwargs=True), module.register_forward_hook(end, with_kwargs=True)
 

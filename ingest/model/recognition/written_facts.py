@@ -101,7 +101,9 @@ def attention_facts(i: int, layer: Layer, backbone: str) -> Attention:
     assert found is not None
     pattern = found.pattern
     d_head = found.o.inputs[0].shape[-1] // found.n_heads
-    window = found.window or said_window(layer.block.traced.hf, i, found.o.path.rpartition(".")[0])
+    said = said_window(layer.block.traced.hf, i, found.o.path.rpartition(".")[0])
+    # one that fits into the traced text would have been seen
+    window = found.window or (said if said is not None and said >= layer.block.traced.trace.seq else None)
     return Attention(
         write=relative(found.update.calls[0].path),
         norm=layer.path(found.norm),
@@ -164,7 +166,8 @@ def norm_formulas(traced: Traced, layers: Sequence[Layer], head: Head, entrance:
 
 def is_conv1d(layers: Sequence[Layer]) -> bool:
     """Tell whether projections are stored as [in, out]. Raises Refused if some are and others are not."""
-    kinds = {isinstance(call.module, Conv1D) for layer in layers for call in layer.calls if weight_of(call.module) is not None}
+    calls = [call for layer in layers for call in layer.calls if layer.attention is not None or call is not layer.mixer.calls[0]]
+    kinds = {isinstance(call.module, Conv1D) for call in calls if weight_of(call.module) is not None}
     if len(kinds) > 1:
         raise Refused("some of its projections are stored as [in, out], and others as [out, in]")
     return kinds.pop()
