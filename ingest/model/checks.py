@@ -25,8 +25,8 @@ from ingest.model.parts import constants, layer_parts, logits
 from schema.errors import AtlasError
 
 TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
-"""Largest relative error that rounding alone may cause: in float32, in which weights are read back, of sums over d_ffn terms of both signs; in half precision, a
-few units in the last place."""
+"""Largest relative error that rounding alone may cause: in float32, in which weights are read back, of sums over d_ffn terms of both signs; in half
+precision, a few units in the last place."""
 
 EMBEDDING = "token row + position row = first resid_pre"
 STREAM = "resid_post of the layer before = resid_pre"
