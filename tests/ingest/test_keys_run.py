@@ -112,7 +112,6 @@ def test_a_file_that_was_lost_is_written_again_by_the_same_ingest(
     assert len(written) == 1
 
 
-@pytest.mark.thorough
 def test_another_min_index_is_refused_with_what_it_was(tiny: Tiny, tmp_path: Path) -> None:
     target = run(tiny.request(tmp_path / "a.duckdb", **ASKED))
     with pytest.raises(Exception, match="min_index was 1 and is now 2"):

@@ -395,7 +395,7 @@ def share_a_projection(hf: PreTrainedModel) -> None:
     [
         (put_the_ffn_first, "layer 0: model.layers.0.self_attn may read what its FFN adds"),
         (take_another_norm_in_one_layer, "layer 1 is unlike the first: norm before its heads is Norm"),
-        (share_a_projection, "model.layers.0.mlp.up_proj has a part in it, and lies in another block"),
+        (share_a_projection, "layer 1: model.layers.0.mlp.up_proj has a part in it, and lies in another block"),
     ],
     ids=lambda case: getattr(case, "__name__", ""),
 )

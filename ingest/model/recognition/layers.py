@@ -124,7 +124,10 @@ def find_layer(block: Block) -> Layer:
         attention = find_attention(block, others[0], affine)
     except Refused as error:
         unread = str(error)
-    return Layer(block, reading, *reads[0], others[0], attention, unread, factors[0])
+    layer = Layer(block, reading, *reads[0], others[0], attention, unread, factors[0])
+    if outside := [call.path for call in layer.calls if not call.path.startswith(f"{block.call.path}.")]:
+        raise Refused(f"{outside[0]} has a part in it, and lies in another block")
+    return layer
 
 
 def reads_beside(block: Block, mixer: Update, reading: Reading) -> bool:
