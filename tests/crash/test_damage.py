@@ -50,7 +50,8 @@ def add_unread(atlas: Path) -> int:
         store_digests(con, "tiny", digest_tables(con, "tiny"))
     with closing(duckdb.connect(str(atlas), read_only=True)) as con:
         found = con.execute("SELECT s.additional_block_ids FROM pragma_storage_info('run') AS s WHERE s.column_name = 'versions'").fetchall()
-    return HEADER_BYTES + damage.BLOCK * next(blocks[0] for (blocks,) in found if blocks) + 1000
+        ((size,),) = con.execute("SELECT p.block_size FROM pragma_database_size() AS p").fetchall()
+    return HEADER_BYTES + size * next(blocks[0] for (blocks,) in found if blocks) + 1000
 
 
 @pytest.mark.thorough
