@@ -103,9 +103,9 @@ def ingest_command(con: duckdb.DuckDBPyConnection, path: Path, pass_name: str, c
 
 
 def counted_text(name: str, source: object, split: str, *_: object) -> str:
-    """Name a text, other than that which is predicted, in which n-grams can be counted.
+    """Write the options that name a text to count n-grams in, which must be another than the predicted one.
 
-    Only of a data set is another split known; for other texts the speeches that come with every atlas are taken.
+    A dataset is taken to have a split 'train'; for other texts the speeches that come with the atlas are named.
     """
     if name == "sotu":
         return "--ngram-split validation" if split == "train" else "--ngram-split train"

@@ -11,7 +11,7 @@ import duckdb
 
 from atlas.forked import refuse_forked
 from schema.damage import BROKEN, describe_damage
-from schema.errors import AtlasError, QueryRefused, Unreachable
+from schema.errors import AtlasError, QueryRefused, Unreachable, first_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -124,7 +124,3 @@ def translate_duckdb_errors() -> Iterator[None]:
             said = str(error).strip()
             raise AtlasError(said.removeprefix(RAISED) if said.startswith(RAISED + OURS) else f"DuckDB: {said}") from error
         raise
-
-
-def first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]

@@ -28,6 +28,11 @@ class QueryTimeout(AtlasError):
     """A statement ran past its time limit."""
 
 
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message, or else the name of its class."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
 def what_there_is(names: str) -> str:
     """Write the end of a message that something does not exist: list the names that do exist, or say that there are none."""
     return f"available: {names}" if names else "there are none yet"

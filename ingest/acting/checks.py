@@ -13,7 +13,7 @@ from ingest.model.agreement import relative_error
 from ingest.model.checks import SLACK, TOLERANCE
 from ingest.model.models import Model
 from ingest.model.modules import MODEL_ERRORS
-from schema.errors import AtlasError
+from schema.errors import AtlasError, first_line
 from schema.interventions.intervention import Intervention, Source
 from schema.interventions.positions import Positions
 
@@ -114,9 +114,8 @@ def check_cache(probe: LayerBatch, cells: list[Cell]) -> float:
     except AtlasError:
         raise
     except MODEL_ERRORS as error:
-        why = (str(error).splitlines() or [type(error).__name__])[0]
         raise AtlasError(
-            f"model {model.name} ({model.model_type}) cannot be acted on: reading a sequence in two pieces fails in transformers ({why})"
+            f"model {model.name} ({model.model_type}) cannot be acted on: reading a sequence in two pieces fails in transformers ({first_line(error)})"
         ) from error
     return require_small(model, CACHE, {model.n_layers - 1: relative_error(in_pieces, probe.record_pass(changes).last)})
 

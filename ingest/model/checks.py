@@ -22,7 +22,7 @@ from ingest.model.hooks import ATTENDED, KEY, RECORDED, LayerRecord, record_laye
 from ingest.model.models import Model
 from ingest.model.modules import MODEL_ERRORS, in_float32
 from ingest.model.parts import constants, layer_parts, logits
-from schema.errors import AtlasError
+from schema.errors import AtlasError, first_line
 
 TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
 """Largest relative error that rounding alone may cause: in float32, in which weights are read back, of sums over d_ffn terms of both signs; in half
@@ -174,15 +174,16 @@ def check_identities(model: Model) -> dict[str, float]:
     require_finite_weights(model)
     found = take_largest([probe_identities(model, tokens) for tokens in probe_texts(model)])
     if model.architecture.is_recognised:
-        found |= probe_independence(model)
+        independence = probe_independence(model)
+        found |= {**independence, "causal": max_error(found["causal"], independence["causal"])}
     model.errors.update(found)
     return found
 
 
 def probe_independence(model: Model) -> dict[str, float]:
-    """Compute the errors of states that may depend on no later token and on no other text of the batch, for a model whose mixers nothing else proves.
+    """Compute the errors of two identities of a recognised model, whose mixers nothing else proves: {"causal", "alone"}.
 
-    A row of tokens stands in a batch beside others that share its first 1, 2, … tokens alone, and is read by itself.
+    One text is read in a batch with others, of which the i-th shares its first i tokens and no more, and then by itself.
     """
     n = min(SHORT, model.max_context or SHORT)
     own, row, n_tokens = probe_tokens(model, n, 1), torch.arange(n)[:, None], min(model.d_vocab, len(model.tokenizer))
@@ -260,8 +261,7 @@ def translate_forward_errors(model: Model) -> Iterator[None]:
     except torch.OutOfMemoryError:
         raise
     except MODEL_ERRORS as error:
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise AtlasError(f"model {model.name} ({model.model_type}): a forward pass fails ({first}); is its config.json the right one?") from error
+        raise AtlasError(f"model {model.name} ({model.model_type}): a forward pass fails ({first_line(error)}); is its config.json the right one?") from error
 
 
 def check_attention(model: Model) -> dict[str, float]:

@@ -16,6 +16,11 @@ from ingest.model.norms import Norm
 
 T = TypeVar("T")
 
+Spread = Literal["halves", "neighbours", "once"]
+HeadOrder = Literal["apart", "blocks", "heads", "groups"]
+RowOrder = Literal["apart", "gate first", "up first", "interleaved"]
+"""Words of `Rotary.spread`, `Attention.layout` and `Ffn.layout`."""
+
 ConfigFact = Callable[[PretrainedConfig], T]
 LayerFact = Callable[[PretrainedConfig, int], T]
 
@@ -82,7 +87,7 @@ class Rotary:
 
     angles: str = "rotary_emb"
     """Module of the backbone that returns the cosines and sines of positions."""
-    spread: Literal["halves", "neighbours", "once"] = "halves"
+    spread: Spread = "halves"
     """Where the module gives the value of a pair of dimensions: twice, in its first and second half; twice, side by side; or once."""
     is_table: bool = False
     """Whether `angles` is a buffer of each layer instead: [positions, sines then cosines]."""
@@ -115,7 +120,7 @@ class Attention(Mixer):
     v: str
     o: str
     """Path of the output projection. q, k and v are the paths of their projections; all three name the same module if they are fused."""
-    layout: Literal["apart", "blocks", "heads", "groups"] = "apart"
+    layout: HeadOrder = "apart"
     """Order of the rows of q, k and v. apart: three projections. blocks: fused, all of q, then all of k, then all of v. heads: fused, q, k and v by head.
     groups: fused, the q of all heads that share a k and a v, then these two."""
     n_heads: ConfigFact[int] = HEADS
@@ -157,7 +162,7 @@ class Ffn:
     """Projection whose input is the vector of coefficients."""
     gate: str | None = None
     """Projection whose rows are the gate keys; None if the FFN is not gated. It is that of `up` if both are fused."""
-    layout: Literal["apart", "gate first", "up first", "interleaved"] = "apart"
+    layout: RowOrder = "apart"
     """Order of the rows of gate and up. apart: two projections. gate first, up first: fused, all rows of one, then all of the other. interleaved: fused,
     a row of the gate, then one of up."""
     after_norm: str | None = None
@@ -188,8 +193,6 @@ class Architecture:
     stream: Stream
     attention: Mixer
     ffn: Ffn
-    layers: Sequence[LayerFacts] = ()
-    """Facts of each layer, where they differ; empty where `attention` and `ffn` hold of all layers."""
     norm_gain_offset: float = 0.0
     """Number added to the weight of a norm to give its gain: 1 for Gemma."""
     norms: Mapping[type[nn.Module], Norm] = field(default_factory=dict)
@@ -202,6 +205,8 @@ class Architecture:
     """Reason why a variant within the family cannot be recorded; None if it can."""
     tiny: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of a configuration that is small enough for tests: 2 layers, d_model at most 32, vocabulary 300."""
+    layers: Sequence[LayerFacts] = ()
+    """Facts of each layer, where they differ; empty where `attention` and `ffn` hold of all layers."""
 
 
 VOCABULARY: Mapping[str, Any] = {"vocab_size": 300, "bos_token_id": 0, "eos_token_id": 0}

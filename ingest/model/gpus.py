@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import torch
 
+from schema.errors import first_line
+
 AUTO, SPREAD = "auto", "spread"
 """Device names beyond torch's own: AUTO is a device with room for the model, SPREAD is all GPUs, with a part of the layers on each."""
 
@@ -78,10 +80,6 @@ def cuda_error_line() -> str:
     except (AssertionError, RuntimeError) as error:
         return first_line(error)
     return "no GPU"
-
-
-def first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def free_memory() -> tuple[dict[int, int], str]:

@@ -213,9 +213,9 @@ def counted_corpus(request: Request) -> Corpus:
     """Open the corpus to count n-grams in, with every document."""
     name, split = request.options["ngram_corpus"], request.options["ngram_split"]
     # what is said of the corpus that is predicted says nothing of another
-    same = (
-        {} if name is None else {"corpus": name, "config": None, "corpus_revision": None, "format": None, "column": None if name == "sotu" else request.column}
-    )
+    same = {} if name is None else {"corpus": name, "config": None, "corpus_revision": None, "format": None}
+    if name == "sotu":
+        same["column"] = None  # a package has none
     return replace(request, **same, split=split, every=1, max_documents=None).open_corpus(work_folder(request.target))
 
 

@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from ingest.model.agreement import error_between, holds, is_same
-from ingest.model.recognition.block import Affine, Angles, Block, Spread, Update, find_reads
+from ingest.model.facts import HeadOrder, Spread
+from ingest.model.recognition.block import Affine, Angles, Block, Update, find_reads
 from ingest.model.recognition.trace import Call, Refused
 from ingest.model.score_positions import rotate_pairs
 
@@ -19,9 +20,7 @@ PATTERN_TOLERANCE = 1e-5
 HIDDEN = -1e30
 
 
-Layout = Literal["apart", "blocks", "heads", "groups"]
-
-Values = tuple[Affine, Layout, tuple[Tensor, Tensor] | None, Call | None]
+Values = tuple[Affine, HeadOrder, tuple[Tensor, Tensor] | None, Call | None]
 
 
 class Pattern(NamedTuple):
@@ -47,7 +46,7 @@ class Attention:
     after_norm: Call | None
     norm: Call | None
     v: Call
-    layout: Layout
+    layout: HeadOrder
     n_heads: int
     pattern: Pattern
     window: int | None
@@ -76,7 +75,7 @@ def for_heads(x: Tensor, n_heads: int) -> Tensor:
     return x.repeat_interleave(n_heads // x.shape[1], 1)
 
 
-def cut_projection(y: Tensor, n_heads: int, d_head: int) -> dict[Layout, tuple[Tensor, Tensor, Tensor]]:
+def cut_projection(y: Tensor, n_heads: int, d_head: int) -> dict[HeadOrder, tuple[Tensor, Tensor, Tensor]]:
     """List the ways to cut what a projection gave, [batch, seq, rows], into q, k and v, each [batch, heads, seq, d_head], by layout."""
     n, left = divmod(y.shape[-1], d_head)
     n_kv, odd = divmod(n - n_heads, 2)

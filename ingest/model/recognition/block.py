@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, permutations
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from transformers.activations import ACT2FN
 from transformers.pytorch_utils import Conv1D
 
 from ingest.model.agreement import TOLERANCE, error_between, holds, is_same, snap
+from ingest.model.facts import RowOrder, Spread
 from ingest.model.recognition.stream import Traced
 from ingest.model.recognition.trace import Call, Refused
 
@@ -39,12 +40,6 @@ class Update(NamedTuple):
     factor: float
 
 
-Spread = Literal["halves", "neighbours", "once"]
-
-RowOrder = Literal["apart", "gate first", "up first", "interleaved"]
-"""`layout` of `ingest.model.facts.Ffn`."""
-
-
 class Angles(NamedTuple):
     """Cosines and sines that a module gave, [seq, pairs], for pairs that lie apart or side by side. words: the kind of layer that it was asked for, if any."""
 
@@ -53,7 +48,6 @@ class Angles(NamedTuple):
     cosine: Tensor
     sine: Tensor
     spread: Spread
-    """`spread` of `ingest.model.facts.Rotary`."""
 
 
 class Reading(NamedTuple):

@@ -131,7 +131,7 @@ def find_layer(block: Block) -> Layer:
 
 
 def reads_beside(block: Block, mixer: Update, reading: Reading) -> bool:
-    """Tell whether what else a block adds was computed beside its FFN: before it, or from the state before the block, itself or behind a norm."""
+    """Tell whether a block's mixer does without the FFN's output: it ran before the FFN, or it reads the state before the block."""
     first = mixer.calls[0]
     given = block.traced.trace.input_state(first)
     return first.end < reading.up.start or (given is not None and bool(find_reads(block, given, {"resid_pre": block.pre})))

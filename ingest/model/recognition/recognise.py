@@ -17,7 +17,7 @@ from ingest.model.recognition.layers import find_layers
 from ingest.model.recognition.stream import Traced, find_chain, find_entrance, find_head
 from ingest.model.recognition.trace import Refused, Trace
 from ingest.model.recognition.written_facts import write_architecture
-from schema.errors import AtlasError
+from schema.errors import AtlasError, first_line
 
 LENGTH = 16
 """Tokens of each of the two sequences that are traced: longer than the probe texts of the identities."""
@@ -47,7 +47,7 @@ def trace_pass(hf: PreTrainedModel, tokens: Tensor) -> Trace:
     except torch.OutOfMemoryError:
         raise
     except MODEL_ERRORS as error:
-        raise Refused(f"a forward pass over text fails ({(str(error).splitlines() or [type(error).__name__])[0]})") from error
+        raise Refused(f"a forward pass over text fails ({first_line(error)})") from error
 
 
 def recognition_tokens(hf: PreTrainedModel) -> Tensor:

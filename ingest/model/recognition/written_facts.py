@@ -31,7 +31,7 @@ def write_architecture(traced: Traced, chain: Chain, head: Head, entrance: Entra
     ]
     layers = [LayerFacts(mixer, ffn_facts(layer)) for mixer, layer in zip(mixers, found, strict=True)]
     norms = norm_formulas(traced, found, head, entrance)
-    return Architecture(stream, layers[0].attention, layers[0].ffn, layers, is_conv1d=is_conv1d(found), norms=norms, is_recognised=True)
+    return Architecture(stream, layers[0].attention, layers[0].ffn, layers=layers, is_conv1d=is_conv1d(found), norms=norms, is_recognised=True)
 
 
 def shared_parent(*paths: str) -> str:
